@@ -1,0 +1,45 @@
+# `make demo` shows the whole loop; `make test` passes all tests. Both install what they need first.
+PY = .venv/bin/python
+
+.PHONY: demo test quick check format bench docs pin clean
+
+demo:            ## the whole loop in a throw-away repository: no key, no config, no network
+	@tools/bootstrap run
+	@.venv/bin/corral demo
+
+test:            ## every test, and every check
+	@tools/bootstrap dev
+	@$(MAKE) --no-print-directory check
+	@$(PY) -m pytest -n 2 --dist worksteal
+
+quick:           ## the tests that take little time
+	@tools/bootstrap dev
+	@$(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
+
+check:           ## lint, types, layers, dead code, dependencies
+	@tools/bootstrap dev
+	@$(PY) -m ruff format --check -q .
+	@$(PY) -m ruff check -q .
+	@$(PY) -m basedpyright --level error
+	@$(PY) tools/lint_imports.py
+	@$(PY) -m vulture
+	@$(PY) -m deptry . -q
+
+format:          ## write the code as the formatter wants it
+	@tools/bootstrap dev
+	@$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
+
+bench:           ## the numbers we promise, as ratios measured in one run
+	@tools/bootstrap dev
+	@$(PY) -m bench
+
+docs:            ## the documentation as a site, in site/
+	@tools/bootstrap dev
+	@$(PY) -m mkdocs build --strict -q
+
+pin:             ## choose versions anew and pin them by hash
+	uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements/run.in -o requirements/run.txt
+	uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements/dev.in -o requirements/dev.txt
+
+clean:
+	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis

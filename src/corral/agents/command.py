@@ -1,0 +1,240 @@
+"""Any program: the prompt by argument, stdin or file; text, JSON, JSON lines or a pattern as its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from corral.agents.protocol import Conversation
+from corral.errors import BadRequest
+from corral.events import Ended, Event, Said, Spent, Unparsed
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command, Failure, Tokens
+
+MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
+MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
+PROMPT_FILE = ".corral/prompt.txt"
+
+
+class AnyCommand:
+    def __init__(self, name: str, profile: AgentProfile, reader: Callable[[], Conversation] | None = None) -> None:
+        self._profile, self._reader = profile, reader
+        self.facts = AgentFacts(
+            name=name,
+            family=f"cli:{name}",
+            programs=(profile.command[0],),
+            version=(),
+            reports_cost=bool(profile.cost) or profile.cost_usd is not None,
+        )
+
+    def start(self, task: AgentTask) -> Command:
+        prompt_file = f"{task.home}/{PROMPT_FILE}"
+        by = self._profile.prompt
+        if by == "argument" and len(task.prompt.encode()) > MOST_ARGUMENT:
+            raise BadRequest(
+                f"the task is too long for an argument of `{self.facts.name}` ({len(task.prompt.encode()):,} bytes)",
+                hint='set prompt = "stdin" or prompt = "file" for this agent',
+            )
+        values = {
+            "{prompt}": {"argument": task.prompt, "stdin": "-", "file": prompt_file}[by],
+            "{file}": prompt_file,
+            "{model}": task.model or self._profile.model or "",
+            "{workspace}": task.workspace,
+        }
+        template = list(self._profile.command)
+        if by != "stdin" and not any("{prompt}" in word or "{file}" in word for word in template):
+            template.append("{prompt}")
+        return Command(
+            argv=tuple(_filled(word, values) for word in template),
+            stdin=task.prompt.encode() if by == "stdin" else b"",
+            files={PROMPT_FILE: task.prompt.encode()} if by == "file" else {},
+        )
+
+    def converse(self) -> Conversation:
+        if self._reader:
+            return self._reader()
+        return _READERS[self._profile.output](self._profile)
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    # One pass: what stands inside a prompt is not a placeholder.
+    return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values[match.group()], word)
+
+
+class _Text:
+    """Its output is its stdout; exit 0 is a good ending."""
+
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+        self._kept: list[str] = []
+        self._size = 0
+
+    def read(self, line: str) -> list[Event]:
+        self._keep(line)
+        return [Said(line)] if line.strip() else []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        text = "\n".join(self._kept)
+        if code != 0:
+            return [_crashed(code, stderr, text)]
+        success = self._profile.success
+        if success and not re.search(success, text, re.MULTILINE):
+            return [_bad(f"nothing it printed fits `success` ({success})", text)]
+        return self._good(text)
+
+    def _good(self, text: str) -> list[Event]:
+        return [Ended(ok=True, text=text)]
+
+    def _keep(self, line: str) -> None:
+        if self._size < MOST_KEPT:
+            self._kept.append(line[: MOST_KEPT - self._size])
+            self._size += len(line) + 1
+
+
+class _Pattern(_Text):
+    """As text, but `result`, `cost` and `tokens` are patterns whose first group is meant."""
+
+    def _good(self, text: str) -> list[Event]:
+        result = _group(self._profile.result, text) if self._profile.result else text
+        if result is None:
+            return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
+        spent = _spent(_group(self._profile.cost, text), _group(self._profile.tokens, text))
+        return [*spent, Ended(ok=True, text=result)]
+
+
+class _Json(_Text):
+    """All it prints is one JSON value; `result`, `success`, `cost` and `tokens` name fields, dots reach inside."""
+
+    def read(self, line: str) -> list[Event]:
+        self._keep(line)
+        return []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        text = "\n".join(self._kept)
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            return [_crashed(code, stderr, text) if code else _bad("it did not print JSON", text)]
+        return self._judge([value], code, stderr)
+
+    def _judge(self, values: list[Any], code: int, stderr: str) -> list[Event]:
+        profile = self._profile
+        spent = _spent(_last(profile.cost, values), _last(profile.tokens, values))
+        result = _last(profile.result, values) if profile.result else values[-1]
+        text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+        if code != 0:
+            return [*spent, _crashed(code, stderr, text)]
+        if profile.success and not _holds(profile.success, values):
+            return [*spent, _bad(f"`success` ({profile.success}) does not hold in what it printed", text)]
+        if profile.result and result is None:
+            return [*spent, _bad(f"no `{profile.result}` in what it printed", "")]
+        return [*spent, Ended(ok=True, text=text, output=None if isinstance(result, str) else result)]
+
+
+class _JsonLines(_Json):
+    """Each line is a JSON value; the last line that has a field counts."""
+
+    def __init__(self, profile: AgentProfile) -> None:
+        super().__init__(profile)
+        self._seen: dict[str, Any] = {}
+        self._last: Any = None
+        self._named = [name for name in (profile.result, profile.cost, profile.tokens, _field(profile.success)) if name]
+
+    def read(self, line: str) -> list[Event]:
+        if not line.strip():
+            return []
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        self._last = value
+        for name in self._named:
+            found = _at(name, value)
+            if found is not None:
+                self._seen[name] = found
+        text = next((found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None)
+        return [Said(text)] if text else []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        if self._last is None:
+            return [_crashed(code, stderr, "") if code else _bad("it did not print a line of JSON", "")]
+        return self._judge([_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)], code, stderr)
+
+
+class _Flat(dict[str, Any]):
+    """Fields gathered over many lines, under their dotted names."""
+
+
+_READERS: dict[str, Callable[[AgentProfile], Conversation]] = {
+    "text": _Text,
+    "regex": _Pattern,
+    "json": _Json,
+    "jsonl": _JsonLines,
+}
+
+
+def _at(name: str, value: Any) -> Any:
+    if isinstance(value, _Flat):
+        return value.get(name)
+    for part in name.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(part)
+    return value
+
+
+def _last(name: str | None, values: list[Any]) -> Any:
+    found = [_at(name, value) for value in values] if name else []
+    return next((value for value in reversed(found) if value is not None), None)
+
+
+def _field(success: str | None) -> str | None:
+    return success.partition("=")[0].strip() if success else None
+
+
+def _holds(success: str, values: list[Any]) -> bool:
+    """`field` is to be true, `field=value` is to be that value."""
+    name, equals, wanted = success.partition("=")
+    found = _last(name.strip(), values)
+    if not equals:
+        return bool(found)
+    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    return text == wanted.strip().strip("\"'")
+
+
+def _group(pattern: str | None, text: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE) if pattern else None
+    return (match.group(1) if match.re.groups else match.group()) if match else None
+
+
+def _spent(cost: Any, tokens: Any) -> list[Event]:
+    usd = _number(cost)
+    counted = Tokens()
+    if isinstance(tokens, dict):
+        table = cast("dict[str, Any]", tokens)
+        counted = Tokens(
+            *(int(_number(table.get(key) or table.get(f"{key}_tokens")) or 0) for key in ("input", "output", "cache_read", "cache_write"))
+        )
+    elif (number := _number(tokens)) is not None:
+        counted = Tokens(output=int(number))
+    return [Spent(counted, usd)] if usd is not None or counted != Tokens() else []
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _crashed(code: int, stderr: str, text: str) -> Ended:
+    words = (stderr.strip() or text.strip()).splitlines()
+    reason = f": {words[-1][:300]}" if words else ""
+    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}"))
+
+
+def _bad(why: str, text: str) -> Ended:
+    return Ended(ok=False, text=text, error=Failure("bad_output", why))

@@ -1,0 +1,218 @@
+"""The only reader of settings: the person's config.toml, a repository's corral.toml, and the environment."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import Struct, field
+
+from corral.errors import BadRequest
+from corral.model import AgentProfile, RetryPolicy, Setup
+
+T = TypeVar("T")
+
+REPOSITORY_FILE = "corral.toml"
+
+#: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
+KEYS: dict[str, tuple[str, ...]] = {
+    "": ("defaults", "agents", "retry", "workspace"),
+    "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
+    "agents.*": (
+        "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
+        "tokens", "cost_usd",
+    ),
+    "retry": ("most", "delay_seconds", "exponential"),
+    "workspace": ("copy", "setup"),
+}  # fmt: skip
+
+#: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
+POWERFUL = ("program", "command", "env", "settings", "hosts")
+
+
+class Defaults(Struct, frozen=True, kw_only=True):
+    agent: str | None = None
+    checks: tuple[str, ...] = ()
+    budget_usd: float | None = None
+    timeout: str | None = None
+    idle: str | None = None
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """What holds for this person in this repository."""
+
+    defaults: Defaults = Defaults()
+    agents: Mapping[str, AgentProfile] = field(default_factory=dict[str, AgentProfile])
+    retry: RetryPolicy = RetryPolicy()
+    retries_asked: int | None = None  #: [retry] most, when a file says it
+    setup: Setup = Setup()
+    untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
+
+
+def home() -> Path:
+    """Where state lives: `$CORRAL_HOME`, or the XDG state folder."""
+    named = os.environ.get("CORRAL_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "corral"
+
+
+def person_file() -> Path:
+    """Return the path of the person's own settings."""
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
+
+
+def fingerprint(path: Path) -> str:
+    """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
+    return hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()
+
+
+def load(repo: Path | None, *, trusted: bool = False) -> Config:
+    """Read both files; the repository's adds and narrows, and its powerful keys need trust."""
+    mine = _File.read(person_file())
+    theirs = _File.read(repo / REPOSITORY_FILE) if repo else _File(Path(), {}, "")
+    agents, untrusted = _agents(mine, theirs, trusted=trusted)
+    setup = _setup(mine)
+    if "workspace" in theirs.tables:
+        if trusted:
+            setup = _setup(theirs)
+        else:
+            untrusted["workspace"] = theirs.where("workspace")
+    retry_table = {**mine.table("retry"), **theirs.table("retry")}
+    retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
+    if retry.most < 0 or retry.delay_seconds < 0:
+        raise BadRequest(f"{mine.path}: [retry] takes no negative number")
+    return Config(
+        defaults=_defaults(mine, theirs),
+        agents=agents,
+        retry=retry,
+        retries_asked=retry.most if "most" in retry_table else None,
+        setup=setup,
+        untrusted=untrusted,
+    )
+
+
+class _File:
+    """One settings file: its tables, and where in it a key stands."""
+
+    def __init__(self, path: Path, tables: dict[str, Any], text: str) -> None:
+        self.path, self.tables, self.text = path, tables, text
+
+    @classmethod
+    def read(cls, path: Path) -> _File:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls(path, {}, "")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
+        try:
+            tables = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
+        file = cls(path, tables, text)
+        file.check_keys()
+        return file
+
+    def table(self, name: str) -> dict[str, Any]:
+        value = self.tables.get(name, {})
+        if not isinstance(value, dict):
+            raise BadRequest(f"{self.where(name)}: `{name}` is a table", hint=f"write it as [{name}]")
+        return cast("dict[str, Any]", value)
+
+    def where(self, *path: str) -> str:
+        """Name file and line of a key, as far as its text shows it."""
+        key = re.escape(path[-1])
+        pattern = re.compile(rf"^\s*(?:\[[^\]]*\b{key}\b[^\]]*\]|[\"']?{key}[\"']?\s*=)")
+        table = re.compile(rf"^\s*\[{re.escape('.'.join(path[:-1]))}\]") if len(path) > 1 else None
+        inside = table is None
+        for number, line in enumerate(self.text.splitlines(), 1):
+            inside = inside or bool(table and table.match(line))
+            if inside and pattern.match(line):
+                return f"{self.path}:{number}"
+        return str(self.path)
+
+    def check_keys(self) -> None:
+        self._check(self.tables, (), KEYS[""])
+        for name in ("defaults", "retry", "workspace"):
+            self._check(self.table(name), (name,), KEYS[name])
+        for name, table in self.table("agents").items():
+            if not isinstance(table, dict):
+                raise BadRequest(f"{self.where('agents', name)}: `agents.{name}` is a table")
+            self._check(cast("dict[str, Any]", table), ("agents", name), KEYS["agents.*"])
+
+    def _check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(known)
+                raise BadRequest(f"{self.where(*path, key)}: unknown key `{'.'.join((*path, key))}`", hint=hint)
+
+
+def _convert(table: dict[str, Any], kind: type[T], file: _File, name: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        key = re.search(r"`\$\.([A-Za-z_]+)", str(error))
+        path = (*name.split("."), key.group(1)) if key else tuple(name.split("."))
+        raise BadRequest(f"{file.where(*path)}: [{name}] {error}", hint="see docs: configuration") from error
+
+
+def _defaults(mine: _File, theirs: _File) -> Defaults:
+    own = _convert(mine.table("defaults"), Defaults, mine, "defaults")
+    repository = _convert(theirs.table("defaults"), Defaults, theirs, "defaults")
+    limits = [limit for limit in (own.budget_usd, repository.budget_usd) if limit is not None]
+    for file, limit in ((mine, own.budget_usd), (theirs, repository.budget_usd)):
+        if limit is not None and not limit > 0:
+            raise BadRequest(f"{file.where('defaults', 'budget_usd')}: a budget is more than 0", hint="leave it out: no limit")
+    return Defaults(
+        agent=repository.agent or own.agent,
+        checks=repository.checks or own.checks,
+        budget_usd=min(limits) if limits else None,  # a repository narrows, never widens
+        timeout=repository.timeout or own.timeout,
+        idle=repository.idle or own.idle,
+    )
+
+
+def _setup(file: _File) -> Setup:
+    table = dict(file.table("workspace"))
+    if "setup" in table:
+        table["command"] = table.pop("setup")
+    return _convert(table, Setup, file, "workspace")
+
+
+def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:
+    own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
+    found = {name: _profile(mine, name, table) for name, table in own.items()}
+    untrusted: dict[str, str] = {}
+    for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
+        if not trusted and table != own.get(name) and any(key in table for key in POWERFUL):
+            untrusted[f"agents.{name}"] = theirs.where("agents", name)
+            continue
+        merged = {**own.get(name, {}), **table}
+        found[name] = _profile(theirs, name, merged)
+    return found, untrusted
+
+
+def _profile(file: _File, name: str, table: dict[str, Any]) -> AgentProfile:
+    profile = _convert({**table, "folder": str(file.path.parent)}, AgentProfile, file, f"agents.{name}")
+    if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
+        raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+    return profile
+
+
+def duration(text: str, name: str) -> float:
+    """Read `90`, `90s`, `20m` or `2h` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h)?", text.strip())
+    if not match or float(match.group(1)) <= 0:
+        raise BadRequest(f"{name}: `{text}` is not a length of time", hint="write it like 90s, 20m or 2h")
+    return float(match.group(1)) * {"s": 1, "m": 60, "h": 3600, None: 1}[match.group(2)]

@@ -1,0 +1,1 @@
+"""CONNECT: the rules with the world."""

@@ -1,0 +1,141 @@
+"""What is installed, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral import agents, config
+from corral.config import Config
+from corral.engine.engine import Engine
+from corral.engine.outfit import Outfit
+from corral.engine.submit import load
+from corral.errors import CorralError
+from corral.model import AgentProfile
+from corral.world import git, process
+from corral.world.process import Start
+from corral.world.sandbox import visible
+from corral.world.sandbox.confine import launcher
+from corral.world.sandbox.probe import probe
+
+
+class AgentReport(Struct, frozen=True, kw_only=True):
+    name: str
+    program: str | None = None
+    version: str | None = None
+    login: str = "-"
+    model: str | None = None
+    resumes: bool = False
+    reports_cost: bool = False
+    remedy: str = ""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+class Doctor(Struct, frozen=True, kw_only=True):
+    ok: bool
+    agents: tuple[AgentReport, ...]
+    parts: tuple[Part, ...]
+
+
+async def examine(engine: Engine) -> Doctor:
+    """Look at everything a run needs."""
+    found = await list_agents(engine)
+    parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
+    usable = [agent for agent in found if agent.program and agent.name != "scripted"]
+    if not usable:
+        parts.append(Part(name="agents", ok=False, found="no agent program was found", remedy="install one, e.g. npm install -g @anthropic-ai/claude-code"))
+    return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts))
+
+
+async def list_agents(engine: Engine) -> list[AgentReport]:
+    """Report on every agent that can be asked for here."""
+    settings = _load(engine)
+    return [await _agent(name, settings) for name in agents.names(settings.agents)]
+
+
+def _load(engine: Engine) -> Config:
+    here = Path.cwd()
+    file = engine.settings_file(here)
+    try:
+        return load(file.parent if file else here, engine.home, trust=False)
+    except CorralError:
+        return config.load(None)  # what is wrong with the repository's file is said under `settings`
+
+
+async def _agent(name: str, settings: Config) -> AgentReport:
+    agent = agents.find(name, settings.agents)
+    facts, profile = agent.facts, settings.agents.get(name, AgentProfile())
+    base = {"name": name, "model": profile.model, "resumes": facts.resumes, "reports_cost": facts.reports_cost}
+    if name == "scripted":
+        return AgentReport(**base, program="built in", login="none needed")
+    dressed = Outfit(name, agent, profile, {})
+    try:
+        program = dressed.program(profile.program or facts.programs[0])
+    except CorralError as error:
+        return AgentReport(**base, remedy=error.hint)
+    return AgentReport(**base, program=str(program), version=await _version(program, facts.version), login=_login(dressed))
+
+
+async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
+    if not arguments:
+        return None
+    env = {"PATH": os.pathsep.join([str(program.parent), *visible.SYSTEM_PATH]), "HOME": "/nonexistent"}
+    try:
+        finished = await process.run(Start(argv=[str(program), *arguments], env=env), timeout=20)
+    except CorralError:
+        return None
+    lines = finished.out.decode(errors="replace").strip().splitlines()
+    return lines[0].split()[0] if finished.code == 0 and lines and lines[0].split() else None
+
+
+def _login(dressed: Outfit) -> str:
+    facts = dressed.agent.facts
+    keys = [key for key in facts.keys if key in os.environ or key in dressed.profile.settings]
+    if keys:
+        return keys[0]
+    if any((Path.home() / name).is_file() for name in facts.login):
+        return "logged in"
+    return "not seen" if facts.keys or facts.login else "-"
+
+
+async def _sandbox(engine: Engine) -> Part:
+    engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = await probe(engine.home / "probe.json")
+    kind = "compiled launcher" if len(launcher()) == 1 else "Python launcher"
+    if held.level == "none":
+        return Part(name="sandbox", ok=False, found=f"none: {held.reason}", remedy=held.remedy)
+    return Part(name="sandbox", ok=True, found=f"{held.level} ({kind}; the network is still shared)")
+
+
+async def _git() -> Part:
+    try:
+        return Part(name="git", ok=True, found=".".join(map(str, await git.version())))
+    except CorralError as error:
+        return Part(name="git", ok=False, found=str(error), remedy=error.hint)
+
+
+def _store(engine: Engine) -> Part:
+    try:
+        sound = engine.store.integrity()
+    except CorralError as error:
+        return Part(name="store", ok=False, found=str(error), remedy=error.hint)
+    return Part(name="store", ok=sound == "ok", found=f"{engine.home} ({sound}; Python {sys.version.split()[0]})", remedy="" if sound == "ok" else "corral export > backup.jsonl, then move the file away")
+
+
+def _settings(engine: Engine) -> Part:
+    file = engine.settings_file(Path.cwd())
+    names = [str(path) for path in (config.person_file(), file) if path and path.is_file()]
+    try:
+        load(file.parent if file else Path.cwd(), engine.home, trust=False)
+    except CorralError as error:
+        return Part(name="settings", ok=False, found=str(error), remedy=error.hint)
+    return Part(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")

@@ -1,0 +1,66 @@
+"""Build the run document from what is stored."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterable, Sequence
+
+from corral.model import Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.world.store.sqlite import Store
+
+#: From what is known best to what is not known at all; a sum is only as good as its worst part.
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+
+
+def build(store: Store, run: str) -> Run:
+    record = store.run(run)
+    records = store.attempts(run)
+    needs = {node.id: node.needs for node in record.plan.flow.nodes}
+    nodes = store.nodes(run)
+    for node in nodes:
+        node.needs = needs[node.id]
+        node.attempts = [each.attempt for each in records if each.node == node.id]
+    attempts = [each.attempt for each in records]
+    return Run(
+        run=run,
+        status=record.status,
+        reason=record.reason,
+        strategy=record.plan.flow.strategy,
+        task=record.plan.flow.nodes[0].task.prompt,
+        repo=record.plan.repo,
+        base=record.plan.base,
+        started=moment(record.created),
+        seconds=round((record.ended or time.time()) - record.created, 3),
+        cost=total_cost(attempts),
+        tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
+        nodes=nodes,
+        merge=_merge(nodes, record.plan.into),
+    )
+
+
+def moment(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def total_cost(attempts: Iterable[Attempt]) -> Cost:
+    costs = [attempt.cost for attempt in attempts]
+    known = [cost.usd for cost in costs if cost.usd is not None]
+    if not costs:
+        return Cost()
+    return Cost(round(sum(known), 6) if known else None, max((cost.source for cost in costs), key=SOURCES.index))
+
+
+def winner(nodes: Sequence[NodeState]) -> Attempt | None:
+    """Return the attempt whose work is the run's result: the winner of the last node that has one."""
+    for node in reversed(nodes):
+        for attempt in node.attempts:
+            if attempt.id == node.winner:
+                return attempt
+    return None
+
+
+def _merge(nodes: Sequence[NodeState], into: str | None) -> MergeState:
+    won = winner(nodes)
+    ready = won is not None and won.commit is not None and bool(won.files_changed)
+    return MergeState(status="ready" if ready else "none", into=into)

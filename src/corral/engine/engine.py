@@ -1,0 +1,216 @@
+"""What every front end holds: submit, drive, watch, stop, resume, show, diff, export."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral import config
+from corral.engine import document
+from corral.errors import BadRequest
+from corral.events import Stored
+from corral.model import OPEN, Attempt, Request, Run, RunRecord
+from corral.rules import naming
+from corral.world import custody
+from corral.world.notice import Bell
+from corral.world.store.sqlite import RunLine, Store
+from corral.world.trust import Trust
+
+if TYPE_CHECKING:
+    from corral.engine.attempt import Listener
+    from corral.engine.loop import Drive
+
+LEASE_SECONDS = 15.0
+
+
+class Engine:
+    """The one engine; it may live in any process. Its reading half needs no event loop and starts quickly."""
+
+    def __init__(self, home: Path | None = None) -> None:
+        self.home = home or config.home()
+        self.owner = custody.me()
+        self._store: Store | None = None
+        self._drives: dict[str, Drive] = {}
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = Store(self.home)
+        return self._store
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    # --- look
+
+    def runs(self, most: int = 1_000_000) -> list[RunLine]:
+        return self.store.list_runs(most)
+
+    def show(self, name: str) -> Run:
+        return document.build(self.store, self.store.find(name))
+
+    def events(self, run: str, after: int = 0) -> Iterator[Stored]:
+        """Yield what is stored of a run's events, oldest first."""
+        while batch := self.store.events(run, after):
+            yield from batch
+            after = batch[-1].seq
+
+    def follow(self, name: str, after: int = 0) -> Iterator[Stored]:
+        """Yield events as they come, from any process, until the run is over."""
+        run = self.store.find(name)
+        bell = Bell(self.store.folder)
+        try:
+            while True:
+                over = self.store.run(run).status not in OPEN
+                for stored in self.events(run, after):
+                    after = stored.seq
+                    yield stored
+                if over or self._orphaned(run):
+                    return
+                bell.wait(1.0)
+        finally:
+            bell.close()
+
+    def export(self, name: str | None) -> Iterator[Run | Stored]:
+        """Yield everything: each run's document, then its events."""
+        names = [self.store.find(name)] if name else [line.run for line in reversed(self.runs())]
+        for run in names:
+            yield document.build(self.store, run)
+            yield from self.events(run)
+
+    def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
+        """Return the attempt whose change is meant: the winner, or else the last that made one."""
+        return _pick(self.show(name), attempt)
+
+    def settings_file(self, folder: Path) -> Path | None:
+        """Return the repository's settings file that holds for `folder`."""
+        for place in (folder.resolve(), *folder.resolve().parents):
+            if (place / config.REPOSITORY_FILE).is_file():
+                return place / config.REPOSITORY_FILE
+            if (place / ".git").exists():
+                return None
+        return None
+
+    def trust(self, file: Path) -> None:
+        """Remember that the person trusts this file as it is now."""
+        Trust(self.home).add(config.fingerprint(file))
+
+    async def diff(self, name: str, attempt: str | None = None) -> bytes:
+        """Return the change of an attempt as a patch: the winner's, or else the last that has one."""
+        from corral.world.git import Repository  # noqa: PLC0415 -- reading commands start without asyncio
+
+        run = self.show(name)
+        plan = self.store.run(run.run).plan
+        chosen = _pick(run, attempt)
+        if chosen.commit is None:
+            return b""
+        hidden = Path(plan.git_dir).is_relative_to(self.home)
+        repository = Repository(Path(plan.repo), Path(plan.git_dir), work_tree=not hidden)
+        return await repository.patch(plan.base, chosen.commit)
+
+    # --- act
+
+    async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
+        """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
+        from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
+
+        _ = self.store  # an unusable state folder is found before anything else
+        submission = await submit.prepare(request, self.home)
+        for note in submission.notes:
+            say(note)
+        now = time.time()
+        run = naming.run_id(int(now * 1000), secrets.randbelow(naming.CHANCE))
+        self.store.add_run(
+            RunRecord(
+                id=run,
+                status="queued",
+                reason=None,
+                plan=submission.plan,
+                created=now,
+                owner=self.owner,
+                lease_until=now + LEASE_SECONDS,
+            )
+        )
+        return run
+
+    async def drive(self, run: str, listen: Listener) -> Run:
+        """Carry a run out to its end in this process."""
+        from corral.engine.loop import Drive  # noqa: PLC0415
+        from corral.engine.submit import load  # noqa: PLC0415
+
+        record = self.store.run(run)
+        settings = load(Path(record.plan.repo), self.home, trust=False)
+        drive = Drive(run, self.owner, self.store, settings, listen)
+        self._drives[run] = drive
+        try:
+            await drive.to_the_end()
+        finally:
+            del self._drives[run]
+            self.store.release_lease(run, self.owner)
+        return document.build(self.store, run)
+
+    def stop_here(self, reason: str) -> None:
+        """Stop everything that this process drives."""
+        for drive in self._drives.values():
+            drive.stop(reason)
+
+    async def stop(self, name: str, by: str) -> Run:
+        """Stop a run, whoever owns it, and wait until it is over and its work is saved."""
+        run = self.store.find(name)
+        if self.store.run(run).status not in OPEN:
+            return document.build(self.store, run)
+        if self._take_over(run):
+            self.store.order(run, "stop", by, time.time())
+            return await self.drive(run, lambda *_: None)
+        self.store.order(run, "stop", by, time.time())
+        bell = Bell(self.store.folder)
+        try:
+            while self.store.run(run).status in OPEN:
+                if self._take_over(run):  # its owner died meanwhile
+                    return await self.drive(run, lambda *_: None)
+                await bell.listen(0.5)
+        finally:
+            bell.close()
+        return document.build(self.store, run)
+
+    async def resume(self, name: str, listen: Listener) -> Run:
+        """Go on with a run whose process is gone."""
+        run = self.store.find(name)
+        record = self.store.run(run)
+        if record.status not in OPEN:
+            raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
+        if not self._take_over(run):
+            raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
+        return await self.drive(run, listen)
+
+    def _take_over(self, run: str) -> bool:
+        """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
+        owner = self.store.run(run).owner
+        dead = owner if owner and custody.alive(owner) is False else None
+        now = time.time()
+        if owner and owner != self.owner and custody.alive(owner) is True:
+            return False
+        return self.store.take_lease(run, self.owner, now=now, until=now + LEASE_SECONDS, dead=dead)
+
+    def _orphaned(self, run: str) -> bool:
+        owner = self.store.run(run).owner
+        return owner is None or custody.alive(owner) is False
+
+
+def _pick(run: Run, named: str | None) -> Attempt:
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    if not attempts:
+        raise BadRequest(f"run {run.run} has no attempt yet")
+    if named is None:
+        won = document.winner(run.nodes)
+        with_work = [attempt for attempt in attempts if attempt.commit]
+        return won or (with_work or attempts)[-1]
+    for attempt in attempts:
+        if named in (attempt.id, attempt.id.rpartition("-")[2]):
+            return attempt
+    raise BadRequest(f"run {run.run} has no attempt `{named}`", hint="it has: " + ", ".join(a.id for a in attempts))

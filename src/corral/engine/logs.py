@@ -1,0 +1,43 @@
+"""Big outputs as files beside the store: the raw lines of an agent, its prompt, what a check printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+MOST_LOG = 256 << 20
+CUT = b"\n[corral: the log is cut here]\n"
+
+
+class Log:
+    """An append-only file that stops growing at MOST_LOG."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("ab")
+        self._size = self._file.tell()
+
+    def write(self, chunk: bytes) -> None:
+        if self._size >= MOST_LOG:
+            return
+        self._file.write(chunk[: MOST_LOG - self._size])
+        self._size += len(chunk)
+        if self._size >= MOST_LOG:
+            self._file.write(CUT)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Tail:
+    """The last few thousand bytes of something long."""
+
+    def __init__(self, most: int = 8000) -> None:
+        self._most, self._kept = most, bytearray()
+
+    def write(self, chunk: bytes) -> None:
+        self._kept += chunk[-self._most :]
+        del self._kept[: -self._most]
+
+    def text(self) -> str:
+        return self._kept.decode(errors="replace")

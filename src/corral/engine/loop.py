@@ -1,0 +1,204 @@
+"""Drive one run: look at what is stored, decide, act, wait for something to happen, look again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+from corral.config import Config
+from corral.engine.attempt import AttemptCourse, Listener, can_continue
+from corral.engine.host import Host
+from corral.engine.outfit import outfit
+from corral.errors import CorralError
+from corral.events import Event, Moved, Noted
+from corral.model import Attempt, AttemptRecord, Node, NodeState, Status
+from corral.rules import naming, prompt, schedule
+from corral.world import workspace
+from corral.world.git import Repository
+from corral.world.notice import Bell
+from corral.world.process import watch_children
+from corral.world.store.sqlite import Store
+
+__all__ = ["Drive", "watch_children"]
+
+FLUSH_SECONDS = 0.05
+LEASE_SECONDS, RENEW_SECONDS = 15.0, 3.0
+
+
+class Drive:
+    """One run in this process, for as long as this process owns it."""
+
+    def __init__(self, run: str, owner: str, store: Store, config: Config, listen: Listener) -> None:
+        self.run, self.owner, self.store, self.config, self.listen = run, owner, store, config, listen
+        self.plan = store.run(run).plan
+        folder, git_dir = Path(self.plan.repo), Path(self.plan.git_dir)
+        hidden = git_dir.is_relative_to(store.folder)
+        self.repository = Repository(folder, git_dir, work_tree=not hidden)
+        self.nodes = {node.id: node for node in self.plan.flow.nodes}
+        self._driven: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Event] = {}
+        self._wake = asyncio.Event()
+        self._stopping: str | None = None
+        self._background: list[asyncio.Task[None]] = []
+
+    async def to_the_end(self) -> None:
+        """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
+        self._move("running", None)
+        self._remove_leavings()
+        for work in (self._keep_flushing(), self._keep_lease(), self._hear_orders()):
+            task = asyncio.create_task(work)
+            task.add_done_callback(lambda _: self._wake.set())
+            self._background.append(task)
+        try:
+            while not await self._turn():
+                pass
+        finally:
+            for task in (*self._background, *self._driven.values()):
+                task.cancel()
+            await asyncio.gather(*self._background, *self._driven.values(), return_exceptions=True)
+        self.store.flush()
+
+    def stop(self, reason: str) -> None:
+        """End all attempts, keep their work, and let the run reach its end as `stopped`."""
+        self._stopping = self._stopping or reason
+        for stop in self._stops.values():
+            stop.set()
+        self._wake.set()
+
+    async def _turn(self) -> bool:
+        self._wake.clear()
+        wait: float | None = None
+        for action in schedule.decide(self._situation()):
+            match action:
+                case schedule.Begin():
+                    self._drive(self._new_attempt(action))
+                case schedule.GoOn():
+                    self._drive(next(r for r in self.store.attempts(self.run) if r.attempt.id == action.attempt))
+                case schedule.Settle():
+                    self._settle(action)
+                case schedule.WaitUntil():
+                    wait = max(0.0, action.time - time.time())
+                    self._note(Noted(f"the next try starts in {wait:.0f} s"))
+                case schedule.Finish():
+                    self._move(action.status, action.reason)
+                    return True
+        await self._something_happens(wait)
+        return False
+
+    def _situation(self) -> schedule.Situation:
+        return schedule.Situation(
+            flow=self.plan.flow,
+            nodes=self.store.nodes(self.run),
+            attempts=self.store.attempts(self.run),
+            driven=frozenset(self._driven),
+            retry=self.plan.retry,
+            stopping=self._stopping,
+            now=time.time(),
+        )
+
+    async def _something_happens(self, wait: float | None) -> None:
+        if not self._driven and wait is None:
+            return  # a node was settled: what follows from it is decided at once
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        for task in self._background:
+            if task.done():
+                task.result()  # these never end by themselves: the store or the lease is lost
+        for attempt, task in list(self._driven.items()):
+            if task.done():
+                del self._driven[attempt], self._stops[attempt]
+                task.result()  # our own fault is raised here, after it was recorded
+
+    # --- actions
+
+    def _new_attempt(self, action: schedule.Begin) -> AttemptRecord:
+        node = self.nodes[action.node]
+        before = next((r for r in self.store.attempts(self.run) if r.attempt.id == action.retry_of), None)
+        with self.store.transaction():
+            name = naming.attempt_id(self.run, self.store.next_place(self.run))
+            attempt = Attempt(
+                id=name, number=action.number, retry_of=action.retry_of, agent=node.agent.name, model=node.agent.model
+            )
+            folder = str(self.store.folder / "workspaces" / name)
+            record = AttemptRecord(attempt=attempt, run=self.run, node=node.id, folder=folder, started=time.time())
+            if before and can_continue(before, outfit(node.agent.name, self.config)) and Path(before.folder).exists():
+                record.folder, record.continues = before.folder, before.attempt.id
+                attempt.session = before.attempt.session
+            elif before:
+                record.fed_back = prompt.feedback(before.attempt)
+            self.store.save_attempt(record)
+            self.store.move_node(self.run, NodeState(id=node.id, status="running"))
+            self._note(Moved(f"attempt {name}", "running", f"{node.agent}, try {action.number}"), node.id, name)
+        return record
+
+    def _drive(self, record: AttemptRecord) -> None:
+        node = self.nodes[record.node]
+        stop = asyncio.Event()
+        if self._stopping:
+            stop.set()
+        host = Host(self.plan, self.repository, self.store.folder, record.attempt.id, stop)
+        course = AttemptCourse(record, node, outfit(node.agent.name, self.config), host, self.store, self.listen)
+        task = asyncio.create_task(course.carry_out())
+        task.add_done_callback(lambda _: self._wake.set())
+        self._driven[record.attempt.id], self._stops[record.attempt.id] = task, stop
+
+    def _settle(self, action: schedule.Settle) -> None:
+        state = NodeState(
+            id=action.node, status=action.status, reason=action.reason, winner=action.winner, why=action.why
+        )
+        with self.store.transaction():
+            self.store.move_node(self.run, state)
+            self._note(Moved(f"node {action.node}", action.status, action.reason or action.why), action.node)
+
+    def _move(self, status: Status, reason: str | None) -> None:
+        over = time.time() if status != "running" else None
+        with self.store.transaction():
+            self.store.move_run(self.run, status, reason, over)
+            self._note(Moved(f"run {self.run}", status, reason))
+
+    def _note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
+        self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
+        self.listen(self.run, node, attempt, event)
+
+    def _remove_leavings(self) -> None:
+        """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""
+        records = self.store.attempts(self.run)
+        taken_over = {record.folder for record in records if record.phase != "over"}
+        for place, record in enumerate(records):
+            next_one = records[place + 1] if place + 1 < len(records) else None
+            lost = record.phase == "over" and schedule.lost(record.attempt)
+            if record.phase == "over" and record.folder not in taken_over and not (lost and next_one is None):
+                workspace.remove(Path(record.folder))
+            for name in ("check", "recheck"):
+                workspace.remove(Path(record.folder).with_name(f"{record.attempt.id}-{name}"))
+
+    # --- in the background
+
+    async def _keep_flushing(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self.store.flush()
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            if not self.store.renew_lease(self.run, self.owner, time.time() + LEASE_SECONDS):
+                raise CorralError(f"another process has taken over run {self.run}", hint="see `corral ls`")
+
+    async def _hear_orders(self) -> None:
+        """Learn of orders from other processes as soon as they are written."""
+        bell, seen = Bell(self.store.folder), -1
+        try:
+            while True:
+                if (now := self.store.changed()) != seen:
+                    seen = now
+                    if orders := self.store.orders(self.run):
+                        self.stop(f"stopped by {orders[0].by}")
+                        self.store.take_orders(self.run, time.time())
+                await bell.listen(1.0)
+        finally:
+            bell.close()
+

@@ -1,0 +1,183 @@
+"""From a request to a plan: everything that can be wrong is found here, before anything is started or changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral import config
+from corral.config import Config
+from corral.engine.outfit import outfit
+from corral.errors import BadRequest
+from corral.model import AgentChoice, AgentTask, Request, RunPlan, Task
+from corral.rules import strategies
+from corral.world import git, workspace
+from corral.world.git import Repository
+from corral.world.sandbox import visible
+from corral.world.sandbox.probe import ORDER, probe
+from corral.world.trust import Trust
+
+MOST_TASK = 10 << 20
+SHELL_WORDS = {
+    "!", "{", "(", "[", "[[", ".", ":", "cd", "test", "if", "for", "while", "case", "exit", "set", "export", "true",
+    "false", "echo", "printf", "exec", "eval", "command", "source", "time", "until", "trap", "umask", "unset", "read",
+}  # fmt: skip
+
+
+class Submission(Struct, frozen=True):
+    """A plan that can be started, and what the person should know about it."""
+
+    plan: RunPlan
+    config: Config
+    notes: tuple[str, ...] = ()
+
+
+async def prepare(request: Request, state: Path) -> Submission:
+    """Check a request against this machine and turn it into a plan."""
+    prompt = request.prompt.strip()
+    if not prompt:
+        raise BadRequest("the task is empty", hint='say what is to be done: corral run "fix the flaky test"')
+    if len(request.prompt.encode()) > MOST_TASK:
+        raise BadRequest("the task is longer than 10 MB", hint="put material into files of the repository")
+    await git.version()
+    folder = Path(request.repo).expanduser()
+    if not folder.is_dir():
+        raise BadRequest(f"--repo {request.repo}: there is no such folder")
+    folder = folder.resolve()
+    repository = await git.discover(folder)
+    settings = load(repository.folder if repository else folder, state, trust=request.trust)
+    choice = _agent(request, settings)
+    task = _task(request, settings, prompt)
+    _try_agent(choice, task, settings, request)
+    _try_checks(task, settings, repository.folder if repository else folder)
+    held = await probe(state / "probe.json")
+    level = held.level
+    if ORDER.index(level) < ORDER.index(request.require) and not request.unsandboxed:
+        raise BadRequest(
+            f"the sandbox level `{request.require}` does not hold here: {held.reason}",
+            hint=f"{held.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
+        )
+    notes: list[str] = []
+    if repository is None:
+        if request.base:
+            raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
+        repository, base = await workspace.folder_as_repository(folder, state)
+        into = None
+    else:
+        base, into = await _base(repository, request.base)
+        notes = await _notes(repository, request.base)
+    plan = RunPlan(
+        flow=strategies.single(task, choice),
+        repo=str(repository.folder),
+        git_dir=str(repository.git_dir),
+        base=base,
+        into=into,
+        retry=settings.retry,
+        setup=settings.setup,
+        level=level,
+    )
+    return Submission(plan, settings, tuple(notes))
+
+
+def load(folder: Path, state: Path, *, trust: bool) -> Config:
+    """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
+    file = folder / config.REPOSITORY_FILE
+    trusts = Trust(state)
+    if trust and file.is_file():
+        trusts.add(config.fingerprint(file))
+    trusted = file.is_file() and trusts.has(config.fingerprint(file))
+    settings = config.load(folder, trusted=trusted)
+    if "workspace" in settings.untrusted:
+        raise BadRequest(
+            f"{settings.untrusted['workspace']}: [workspace] can start programs, and you have not trusted this file",
+            hint="read it, then `corral trust`, or run with --trust",
+        )
+    return settings
+
+
+def _agent(request: Request, settings: Config) -> AgentChoice:
+    named = [name.strip() for text in request.agents for name in text.split(",") if name.strip()]
+    if len(named) > 1 or any("*" in name for name in named):
+        raise BadRequest("a race of several agents is not built yet", hint="name one: --agent claude")
+    text = named[0] if named else settings.defaults.agent or "claude"
+    name, _, model = text.partition(":")
+    return AgentChoice(name, model or None)
+
+
+def _task(request: Request, settings: Config, prompt: str) -> Task:
+    limits = [limit for limit in (request.budget_usd, settings.defaults.budget_usd) if limit is not None]
+    if request.budget_usd is not None and not 0 < request.budget_usd < float("inf"):
+        raise BadRequest(f"--budget {request.budget_usd:g}: a budget is more than 0", hint="leave it out for no limit")
+    if request.retries is not None and request.retries < 0:
+        raise BadRequest(f"--retries {request.retries}: not less than 0")
+    timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
+    standard = Task(prompt="")
+    return Task(
+        prompt=prompt,
+        type=request.type,
+        files=request.files,
+        checks=request.checks or settings.defaults.checks,
+        read_only=request.read_only,
+        budget_usd=min(limits) if limits else None,
+        timeout_seconds=config.duration(timeout, "--timeout") if timeout else standard.timeout_seconds,
+        idle_seconds=config.duration(idle, "--idle") if idle else standard.idle_seconds,
+        retries=request.retries if request.retries is not None else settings.retries_asked,
+    )
+
+
+def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:
+    """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
+    dressed = outfit(choice.name, settings)
+    if choice.name == "scripted" and choice.model and not Path(choice.model).is_file():
+        raise BadRequest(f"--agent scripted:{choice.model}: there is no such file")
+    trial = AgentTask(prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model)
+    dressed.resolve(dressed.agent.start(trial))
+
+
+def _try_checks(task: Task, settings: Config, folder: Path) -> None:
+    """Refuse a check whose program is nowhere; what a setup might install, or a path, is left to the run."""
+    _, path = visible.toolchains(os.environ, Path.home())
+    for check in task.checks:
+        try:
+            words = shlex.split(check)
+        except ValueError as error:
+            raise BadRequest(f"--check {check}: {error}", hint="it is a shell command; mind the quotes") from error
+        if not words:
+            raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
+        first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
+        plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
+        if plain and not settings.setup.command and not (folder / first).exists():
+            searched = os.pathsep.join([*path, *visible.SYSTEM_PATH])
+            if visible.find(first, {"PATH": searched}) is None:
+                raise BadRequest(
+                    f"--check {check}: there is no program `{first}`",
+                    hint="install it where the box sees it, activate its environment, or install it by [workspace] setup",
+                )
+
+
+async def _base(repository: Repository, named: str | None) -> tuple[str | None, str | None]:
+    """Return the commit to start from, and the branch to land on."""
+    branch = await repository.branch()
+    if named is None:
+        base = await repository.commit_of("HEAD")
+        if base is None and branch is None:
+            raise BadRequest(f"{repository.folder}: HEAD names no commit", hint="check a branch out, or say --base")
+        return base, branch
+    base = await repository.commit_of(named)
+    if base is None:
+        raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
+    is_branch = await repository.commit_of(f"refs/heads/{named}") is not None
+    return base, named if is_branch else branch
+
+
+async def _notes(repository: Repository, named: str | None) -> list[str]:
+    if named is not None or not (repository.folder / ".git").exists():
+        return []
+    listed = await repository.git("status", "--porcelain=v1", "-z", fine=(0, 128))
+    count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
+    files = "1 file is" if count == 1 else f"{count} files are"
+    return [f"{files} not committed: agents start from the last commit and do not see that"] if count else []

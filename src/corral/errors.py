@@ -1,0 +1,31 @@
+"""What a caller can get wrong, or we can: each error says what, and a hint says what to do about it."""
+
+from __future__ import annotations
+
+
+class CorralError(Exception):
+    """Our fault, or the machine's: a front end prints it as `error:` with its `hint:` and exits with `exit_code`."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class BadRequest(CorralError):
+    """The request cannot be met as it stands; nothing was started, nothing changed."""
+
+    exit_code = 2
+
+
+class StoreTrouble(CorralError):
+    """The database cannot be used as it is."""
+
+
+class GitTrouble(CorralError):
+    """git refused or failed."""
+
+
+class BoxTrouble(CorralError):
+    """The sandbox could not be built or did not start."""

@@ -1,0 +1,121 @@
+"""What happened, typed and in the past tense: told by agents through their files, and by the engine itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from corral.model import CheckResult, Failure, Status, Tokens
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+class _Event(Struct, frozen=True, tag_field="type", tag=_snake, omit_defaults=True):
+    """Base of all events; the tag is the class name in snake case."""
+
+
+class Started(_Event, frozen=True):
+    session: str | None = None
+    model: str | None = None
+    version: str | None = None
+
+
+class Said(_Event, frozen=True):
+    text: str
+
+
+class CalledTool(_Event, frozen=True):
+    tool: str
+    input: str = ""  #: short, for reading: a path, a command, or compact JSON
+    call: str = ""
+
+
+class ToolReturned(_Event, frozen=True):
+    call: str = ""
+    ok: bool = True
+    output: str = ""
+
+
+class Changed(_Event, frozen=True):
+    path: str
+
+
+class Spent(_Event, frozen=True):
+    """Totals of the attempt so far, so that hearing it twice does no harm."""
+
+    tokens: Tokens = Tokens()
+    usd: float | None = None
+
+
+class Asked(_Event, frozen=True):
+    question: str
+    ask: str = ""
+
+
+class Limited(_Event, frozen=True):
+    message: str
+    until: float | None = None
+
+
+class Ended(_Event, frozen=True):
+    """The agent's last word. Only ok=True makes its part succeed."""
+
+    ok: bool
+    text: str = ""
+    error: Failure | None = None
+    status: Status | None = None  #: when it is neither done nor plainly failed: over_budget, limited
+    output: Any = None
+    denied: tuple[str, ...] = ()  #: tools it wanted and did not get
+
+
+class Unparsed(_Event, frozen=True):
+    """A line that its agent's file does not know; kept, never fatal."""
+
+    line: str
+
+
+class Noted(_Event, frozen=True):
+    """The engine's own words."""
+
+    text: str
+
+
+class Checked(_Event, frozen=True):
+    check: CheckResult
+
+
+class Moved(_Event, frozen=True):
+    """A run, a node or an attempt reached a status."""
+
+    what: str
+    status: Status
+    reason: str | None = None
+
+
+Event = (
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Limited | Ended | Unparsed | Noted | Checked
+    | Moved
+)  # fmt: skip
+
+#: Events that decide what becomes of an attempt: stored even when an agent floods.
+VITAL = (Started, Spent, Asked, Limited, Ended, Noted, Checked, Moved)
+
+
+class Stored(Struct, frozen=True):
+    """An event where it stands in the log."""
+
+    seq: int
+    at: float
+    node: str | None
+    attempt: str | None
+    body: bytes
+
+    def event(self) -> Event:
+        return DECODER.decode(self.body)
+
+
+DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)

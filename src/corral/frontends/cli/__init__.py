@@ -1,0 +1,94 @@
+"""The command line: each command turns its arguments into Engine calls. Commands are loaded when they are used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import Any, cast
+
+import click
+
+from corral import __version__
+from corral.errors import CorralError
+
+#: name -> (module below this package, one line for the help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Have an agent do a task, in a workspace of its own, and prove the result."),
+    "demo": ("demo", "See the whole loop in a throw-away repository: no key, no config, no network."),
+    "ls": ("look", "List runs, newest first."),
+    "show": ("look", "Show one run: its attempts, checks, cost and branch."),
+    "logs": ("look", "Show what the agents of a run said and did; -f goes on showing."),
+    "diff": ("look", "Show the change a run made, as a patch."),
+    "stop": ("act", "Stop a run, from any terminal; its work is kept."),
+    "resume": ("act", "Go on with a run whose process was killed."),
+    "trust": ("act", "Trust this repository's corral.toml to start programs."),
+    "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
+    "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),
+    "export": ("look", "Print everything that is stored, as JSON lines."),
+    "completion": ("machine", "Print the completion script for your shell."),
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"corral.frontends.cli.{COMMANDS[cmd_name][0]}")
+        return cast("click.Command", getattr(module, cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="corral %(version)s")
+def corral() -> None:
+    """Run any coding agent on any task: isolated, budgeted, proven, merged.
+
+    Start with `corral demo`, then `corral doctor`, then `corral run "what is to be done" --check "pytest -q"`.
+    """
+
+
+def run_command_line(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code; every error ends up here, in one form."""
+    try:
+        result: Any = corral.main(args=arguments, prog_name="corral", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        return complain(error.format_message(), _usage_hint(error), 2)
+    except CorralError as error:
+        return complain(str(error), error.hint, error.exit_code)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to say to it
+        return 0
+    except Exception as error:  # noqa: BLE001 -- our fault: say so in one line, show the rest on demand
+        if os.environ.get("CORRAL_DEBUG"):
+            traceback.print_exc()
+        return complain(f"corral itself failed: {type(error).__name__}: {error}", "CORRAL_DEBUG=1 shows where; nothing stored is lost", 1)
+    return result if isinstance(result, int) else 0
+
+
+def complain(message: str, hint: str, code: int) -> int:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return code
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"see `{context.command_path} --help`" if context else "see `corral --help`"
+

@@ -1,0 +1,75 @@
+"""`stop`, `resume`, `trust`: act on runs, from any process."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from corral import config
+from corral.engine.engine import Engine
+from corral.errors import BadRequest
+from corral.frontends.cli import words
+from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.look import json_option, run_argument
+from corral.frontends.cli.progress import Plain
+from corral.model import OPEN, Run, document
+
+
+@click.command()
+@run_argument
+@json_option
+def stop(run: str, *, as_json: bool) -> int:
+    """Stop a run, whichever process drives it; partial work is kept on its branch."""
+    from corral.engine.loop import watch_children  # noqa: PLC0415
+
+    watch_children()
+    engine = Engine()
+    try:
+        before = engine.show(run)
+        if before.status not in OPEN:
+            click.echo(f"run {before.run} is over already: {before.status}", err=True)
+        after = asyncio.run(engine.stop(before.run, _who()))
+    finally:
+        engine.close()
+    click.echo(document(after).decode() if as_json else "\n".join(words.summary(after)))
+    return 0
+
+
+@click.command()
+@run_argument
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@json_option
+def resume(run: str, *, quiet: bool, as_json: bool) -> int:
+    """Go on with a run whose process is gone; what was finished is not done again."""
+
+    async def work(engine: Engine, shown: Plain) -> Run:
+        return await engine.resume(run, shown.hear)
+
+    return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+@click.command()
+@click.argument("repo", default=".")
+def trust(repo: str) -> None:
+    """Trust the corral.toml of REPO, as it is now, to start programs and be given keys. A change asks again."""
+    engine = Engine()
+    file = engine.settings_file(Path(repo))
+    if file is None:
+        raise BadRequest(f"{repo} has no {config.REPOSITORY_FILE}", hint="nothing needs trust there")
+    click.echo(file.read_text(encoding="utf-8", errors="replace"), err=True)
+    if sys.stdin.isatty():
+        click.confirm(f"May {file} start programs on this machine?", abort=True, err=True)
+    engine.trust(file)
+    click.echo(f"trusted: {file}")
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

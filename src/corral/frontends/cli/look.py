@@ -1,0 +1,172 @@
+"""`ls`, `show`, `logs`, `diff`, `export`: look, from any process, at runs that any process owns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+import msgspec
+
+from corral.engine import document
+from corral.engine.engine import Engine
+from corral.events import Stored
+from corral.frontends.cli import words
+from corral.model import Run
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    opened = Engine()
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _runs(_: click.Context, __: click.Parameter, start: str) -> list[str]:
+    with engine() as opened:
+        return [line.run for line in opened.runs(50) if line.run.startswith(start)]
+
+
+run_argument = click.argument("run", shell_complete=_runs)
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+
+
+@click.command()
+@click.option("-n", "most", type=click.IntRange(min=1), help="At most this many.  [30; all with --json]")
+@json_option
+def ls(*, most: int | None, as_json: bool) -> None:
+    """List runs, newest first."""
+    with engine() as opened:
+        lines = opened.runs(most or (1_000_000 if as_json else 30))
+    if as_json:
+        rows = [
+            {
+                "run": line.run,
+                "status": line.status,
+                "reason": line.reason,
+                "strategy": line.strategy,
+                "task": line.task,
+                "repo": line.repo,
+                "agents": line.agents,
+                "started": document.moment(line.created),
+                "seconds": None if line.ended is None else round(line.ended - line.created, 3),
+                "cost": {"usd": line.usd},
+            }
+            for line in lines
+        ]
+        click.echo(msgspec.json.encode(rows).decode())
+    elif not lines:
+        click.echo('no run yet; start one: corral run "what is to be done"', err=True)
+    else:
+        rows = [
+            (
+                line.run,
+                line.status,
+                words.ago(line.created),
+                "-" if line.usd is None else f"${line.usd:.2f}",
+                ",".join(line.agents) or "-",
+                line.task,
+            )
+            for line in lines
+        ]
+        click.echo("\n".join(words.table(("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK"), rows)))
+
+
+@click.command()
+@run_argument
+@json_option
+def show(run: str, *, as_json: bool) -> None:
+    """Show one run; RUN is an id, the beginning of one, or @last."""
+    with engine() as opened:
+        found = opened.show(run)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    click.echo("\n".join(words.summary(found)))
+    rows = [
+        (attempt.id, attempt.status, words.seconds(attempt.seconds), words.money(attempt.cost), attempt.agent, _remark(found, attempt.id))
+        for node in found.nodes
+        for attempt in node.attempts
+    ]
+    if rows:
+        click.echo("\n" + "\n".join(words.table(("ATTEMPT", "STATUS", "TIME", "COST", "AGENT", "REMARK"), rows)))
+
+
+def _remark(run: Run, name: str) -> str:
+    for node in run.nodes:
+        for attempt in node.attempts:
+            if attempt.id == name:
+                why = f"{attempt.error.kind}: {attempt.error.message}" if attempt.error else words.changes(attempt)
+                return f"winner: {node.why}" if node.winner == name else why
+    return ""
+
+
+@click.command()
+@run_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run is over.")
+@click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
+def logs(run: str, *, follow: bool, as_json: bool) -> None:
+    """Show what the agents of a run said and did."""
+    with engine() as opened:
+        name = opened.show(run).run
+        for stored in opened.follow(name) if follow else opened.events(name):
+            text = _as_json(stored) if as_json else _as_text(stored)
+            if text:
+                sys.stdout.write(text + "\n")
+                if follow:
+                    sys.stdout.flush()
+
+
+def _as_json(stored: Stored) -> str:
+    head = {"seq": stored.seq, "at": document.moment(stored.at), "node": stored.node, "attempt": stored.attempt}
+    # The body is JSON already: joining texts keeps every event byte for byte.
+    return msgspec.json.encode(head).decode()[:-1] + "," + stored.body.decode()[1:]
+
+
+def _as_text(stored: Stored) -> str | None:
+    text = words.event_words(stored.event())
+    if text is None:
+        return None
+    moment = document.moment(stored.at)[11:19]
+    who = (stored.attempt or "").rpartition("-")[2]
+    return "\n".join(f"{moment} {who:>2}  {line}" for line in text.splitlines())
+
+
+@click.command()
+@run_argument
+@click.argument("attempt", required=False)
+@click.option("--stat", is_flag=True, help="Only the files and how much of each.")
+@json_option
+def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
+    """Show the change of a run (or of one ATTEMPT: its id, or its number) as a patch for `git apply`."""
+    import asyncio  # noqa: PLC0415 -- only this command of the module needs it
+
+    with engine() as opened:
+        if stat or as_json:
+            found = opened.changed_by(run, attempt)
+            if as_json:
+                click.echo(msgspec.json.encode({"attempt": found.id, "commit": found.commit, "files_changed": found.files_changed, "insertions": found.insertions, "deletions": found.deletions}).decode())
+            else:
+                click.echo("\n".join([*found.files_changed, f"+{found.insertions} -{found.deletions}"]))
+            return
+        patch = asyncio.run(opened.diff(run, attempt))
+    if not patch:
+        click.echo("nothing changed", err=True)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(patch)
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=_runs)
+def export(run: str | None) -> None:
+    """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read."""
+    with engine() as opened:
+        sound = opened.store.integrity()
+        if sound != "ok":
+            click.echo(f"the database is damaged: {sound}; this is what can be read", err=True)
+        for item in opened.export(run):
+            text = msgspec.json.encode(item).decode() if isinstance(item, Run) else _as_json(item)
+            sys.stdout.write(text + "\n")

@@ -1,0 +1,71 @@
+"""`agents`, `doctor`, `completion`: what this machine offers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import msgspec
+from click.shell_completion import get_completion_class
+
+from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
+from corral.engine.engine import Engine
+from corral.engine.loop import watch_children
+from corral.frontends.cli import corral, words
+from corral.frontends.cli.look import json_option
+
+
+@click.command()
+@json_option
+def agents(*, as_json: bool) -> None:
+    """List the agents that can be asked for by name."""
+    watch_children()
+    found = asyncio.run(list_agents(Engine()))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        click.echo("\n".join(words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(a) for a in found])))
+
+
+@click.command()
+@json_option
+def doctor(*, as_json: bool) -> int:
+    """Find out what can run here, and how to mend what cannot. Exit 1 if nothing can run."""
+    watch_children()
+    report = asyncio.run(examine(Engine()))
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        click.echo("\n".join(_report(report)))
+    return 0 if report.ok else 1
+
+
+def _row(agent: AgentReport) -> tuple[str, ...]:
+    return (
+        agent.name,
+        agent.version or "-",
+        agent.login,
+        "yes" if agent.resumes else "no",
+        "reported" if agent.reports_cost else "unknown",
+        agent.program or f"not found; {agent.remedy}",
+    )
+
+
+def _report(report: Doctor) -> list[str]:
+    lines = words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(agent) for agent in report.agents])
+    lines.append("")
+    for part in report.parts:
+        lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")
+        if part.remedy:
+            lines.append(f"     {'':<9}fix: {part.remedy}")
+    lines += ["", "ready: corral run \"...\"" if report.ok else "nothing can run here yet: see the fixes above"]
+    return lines
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for your shell, e.g. `eval "$(corral completion bash)"`."""
+    kind = get_completion_class(shell)
+    if kind:
+        click.echo(kind(corral, {}, "corral", "_CORRAL_COMPLETE").source())

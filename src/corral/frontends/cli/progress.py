@@ -1,0 +1,116 @@
+"""What a person sees while agents work: a live line on a terminal, a few plain lines anywhere else; all on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from corral.events import CalledTool, Changed, Checked, Event, Moved, Noted, Said, Spent
+from corral.frontends.cli import words
+
+
+class Plain:
+    """For pipes, logs and CI: only what changes the picture, one line each, no control codes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def hear(self, run: str, node: str | None, attempt: str | None, event: Event) -> None:
+        if isinstance(event, Noted | Checked) or (isinstance(event, Moved) and attempt):
+            self.say(words.one_line(words.event_words(event) or "", 300))
+
+
+class Silent(Plain):
+    """For --quiet and --json."""
+
+    def say(self, text: str) -> None:
+        pass
+
+
+class Terminal(Plain):
+    """Agents' words scroll by; below them stands who works, on what, for how long and for how much."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True, get_renderable=self._render)
+        self._working: dict[str, _Working] = {}
+        self._spinner = Spinner("dots")
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text))
+
+    def hear(self, run: str, node: str | None, attempt: str | None, event: Event) -> None:
+        if attempt:
+            working = self._working.setdefault(attempt, _Working(attempt))
+            working.hear(event)
+            if isinstance(event, Moved) and event.status != "running":
+                del self._working[attempt]
+        text = words.event_words(event)
+        if text and isinstance(event, Said | CalledTool | Noted | Checked | Moved):
+            self._console.print(Text(words.one_line(text, max(20, self._console.width - 2)), style=_style(event)))
+
+    def _render(self) -> RenderableType:
+        if not self._working:
+            return Text("")
+        rows: list[RenderableType] = []
+        for working in self._working.values():
+            self._spinner.update(text=Text(words.one_line(working.line(), max(20, self._console.width - 4))))
+            rows.append(self._spinner)
+        return Group(*rows)
+
+
+class _Working:
+    """One attempt at work."""
+
+    def __init__(self, attempt: str) -> None:
+        self.attempt, self.started = attempt, time.monotonic()
+        self.doing, self.spent = "starting", ""
+        self.files: set[str] = set()
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case CalledTool(tool, shown):
+                self.doing = f"{tool} {shown}".strip()
+            case Changed(path):
+                self.files.add(path)
+            case Spent(usd=usd) if usd is not None:
+                self.spent = f", ${usd:.2f}"
+            case _:
+                pass
+
+    def line(self) -> str:
+        files = f", {len(self.files)} files" if self.files else ""
+        return f"{self.attempt}  {words.seconds(time.monotonic() - self.started)}{self.spent}{files}  {self.doing}"
+
+
+def _style(event: Event) -> str:
+    return "" if isinstance(event, Said) else "bold" if isinstance(event, Moved) else "dim"
+
+
+def display(*, quiet: bool) -> Plain:
+    """Choose by where the words go."""
+    if quiet:
+        return Silent()
+    return Terminal() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain()

@@ -1,0 +1,57 @@
+"""`corral run`: the main job."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from corral.engine.engine import Engine
+from corral.errors import BadRequest
+from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.progress import Plain
+from corral.model import Request, Run
+
+MOST_ARGUMENT = 100_000
+TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture")
+
+
+@click.command()
+@click.argument("task")
+@click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]")
+@click.option("--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="Who does it; see `corral agents`.  [claude]")
+@click.option("--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable.")
+@click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
+@click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
+@click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
+@click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
+@click.option("--timeout", metavar="TIME", help="Wall clock for each try: 90s, 20m, 2h.  [60m]")
+@click.option("--idle", metavar="TIME", help="How long an agent may be silent.  [15m]")
+@click.option("--retries", type=int, metavar="N", help="Further tries after a failure, also of a check.  [3, passing troubles only]")
+@click.option("--require-sandbox", "require", type=click.Choice(["strict", "none"]), default="strict", help="Start only at this level or above.  [strict]")
+@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
+@click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
+@click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: object) -> int:
+    """Have an agent do TASK in a workspace of its own, and prove the result.
+
+    TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
+
+    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 4 stopped by the budget, 130 stopped by a person.
+    """
+    if task == "-":
+        task = sys.stdin.buffer.read().decode(errors="replace")
+    elif len(task.encode(errors="replace")) > MOST_ARGUMENT:
+        raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
+    request = Request(prompt=task, type=type_, **options)  # type: ignore[arg-type]
+
+    async def work(engine: Engine, shown: Plain) -> Run:
+        name = await engine.submit(request, shown.say)
+        begun = engine.show(name)
+        base = begun.base[:12] if begun.base else "an empty repository"
+        shown.say(f"run {name} in {begun.repo} from {base}")
+        return await engine.drive(name, shown.hear)
+
+    return in_foreground(work, quiet=quiet, as_json=as_json)

@@ -1,0 +1,160 @@
+"""How things are put into words and columns; plain text, readable without colour."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+
+import click
+
+from corral.events import (
+    Asked,
+    CalledTool,
+    Changed,
+    Checked,
+    Ended,
+    Event,
+    Limited,
+    Moved,
+    Noted,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
+from corral.model import Attempt, CheckResult, Cost, Run
+
+COLOURS = {"done": "green", "failed": "red", "timed_out": "red", "over_budget": "yellow", "stopped": "yellow", "running": "cyan"}
+
+
+def status(text: str, width: int = 0) -> str:
+    return click.style(text.ljust(width), fg=COLOURS.get(text)) if _colours() else text.ljust(width)
+
+
+def _colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def money(cost: Cost) -> str:
+    if cost.usd is None:
+        return "cost unknown"
+    return f"${cost.usd:.4f}".rstrip("0").ljust(5, "0") + ("" if cost.source == "reported" else f" {cost.source}")
+
+
+def seconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def ago(then: float) -> str:
+    passed = max(0.0, time.time() - then)
+    for limit, unit, name in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h")):
+        if passed < limit:
+            return f"{passed / unit:.0f}{name}"
+    return f"{passed / 86400:.0f}d"
+
+
+def one_line(text: str, width: int) -> str:
+    flat = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
+def width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align columns; the last takes what is left of the terminal's width."""
+    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head) - 1)]
+    room = max(20, width() - sum(widths) - 2 * len(widths))
+    lines: list[str] = []
+    for row in (head, *rows):
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        lines.append("  ".join([*cells, one_line(row[-1], room)]).rstrip())
+    return lines
+
+
+def summary(run: Run) -> list[str]:
+    """Say in a few plain lines what became of a run, and what to type next."""
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    winner = next((attempt for node in run.nodes for attempt in node.attempts if attempt.id == node.winner), None)
+    shown = winner or (attempts[-1] if attempts else None)
+    lines = [f"{status(run.status, 8)} {run.run}  {one_line(run.task, width() - 24)}"]
+    if run.reason:
+        lines.append(f"why      {one_line(run.reason, 1000)}")
+    if shown is None:
+        return lines
+    tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
+    model = f" ({shown.model})" if shown.model else ""
+    lines.append(f"agent    {shown.agent}{model}, {tries}, {seconds(run.seconds)}, {money(run.cost)}, sandbox {shown.sandbox.level}")
+    lines.append(f"changed  {changes(shown)}")
+    if shown.checks:
+        lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
+    if shown.branch:
+        lines.append(f"branch   {shown.branch}")
+    if shown.error and shown.error.hint:
+        lines.append(f"hint     {shown.error.hint}")
+    lines.append(f"next     {next_commands(run, shown)}")
+    return lines
+
+
+def next_commands(run: Run, shown: Attempt) -> str:
+    if run.status in ("queued", "running"):
+        return f"corral logs -f {run.run}   corral stop {run.run}"
+    if run.status == "done" and shown.branch:
+        return f"corral diff {run.run}   git merge {shown.branch}"
+    return f"corral logs {run.run}" + (f"   corral diff {run.run}" if shown.commit else "")
+
+
+def changes(attempt: Attempt) -> str:
+    if not attempt.files_changed:
+        return "nothing"
+    names = ", ".join(attempt.files_changed[:4]) + (f" and {len(attempt.files_changed) - 4} more" if len(attempt.files_changed) > 4 else "")
+    return f"{names}  +{attempt.insertions} -{attempt.deletions}"
+
+
+def check_words(check: CheckResult) -> str:
+    if check.note:
+        return check.note
+    verdict = "passed" if check.passed else f"FAILED ({check.exit_code})"
+    return f"{check.command}: {verdict}, {seconds(check.seconds)}"
+
+
+def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one line for each kind of event
+    """Return one event as a person reads it; None for what only machines care about."""
+    match event:
+        case Said(text):
+            return text.strip() or None
+        case CalledTool(tool, shown):
+            return f"> {tool} {shown}".rstrip()
+        case ToolReturned(ok=False, output=output):
+            return f"! {output.strip() or 'the tool failed'}"
+        case ToolReturned() | Changed():
+            return None
+        case Started(model=model):
+            return f"started{f' ({model})' if model else ''}"
+        case Spent(usd=usd, tokens=tokens):
+            return f"spent {f'${usd:.4f}' if usd is not None else '?'} ({tokens.input} in, {tokens.output} out)"
+        case Asked(question):
+            return f"asks: {question}"
+        case Limited(message):
+            return f"limited: {message}"
+        case Ended(ok=True):
+            return "says it is done"
+        case Ended(error=error, text=text):
+            return f"failed: {error.kind + ': ' + error.message if error else text}"
+        case Unparsed(line):
+            return f"? {line}"
+        case Noted(text):
+            return f"({text})"
+        case Checked(check):
+            return f"check {check_words(check)}"
+        case Moved(what, state, reason):
+            return f"{what} {state}" + (f": {reason}" if reason else "")

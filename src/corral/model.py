@@ -1,0 +1,357 @@
+"""The things we talk about: tasks, flows, runs, attempts, and the one run document that every way in shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+Status = Literal[
+    "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
+    "skipped", "partial",
+]  # fmt: skip
+OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
+
+ErrorClass = Literal[
+    "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
+    "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
+]  # fmt: skip
+CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
+TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
+Level = Literal["strict", "none"]
+
+
+# --- what a person asks for -------------------------------------------------------------------------------------
+
+
+class AgentChoice(Struct, frozen=True):
+    """An agent by name, with the model it is to use."""
+
+    name: str
+    model: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.model}" if self.model else self.name
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """What a person wants done, and what holds for it."""
+
+    prompt: str
+    type: TaskType | None = None
+    files: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    read_only: bool = False  #: changing nothing is then success
+    budget_usd: float | None = None
+    timeout_seconds: float = 3600.0
+    idle_seconds: float = 900.0
+    retries: int | None = None  #: None: the default number, for failures that pass by themselves only
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One step of a flow."""
+
+    id: str
+    task: Task
+    agent: AgentChoice
+    needs: tuple[str, ...] = ()
+
+
+class Flow(Struct, frozen=True, kw_only=True):
+    """A graph of nodes; a single task is a flow of one."""
+
+    name: str
+    strategy: str
+    nodes: tuple[Node, ...]
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    most: int = 3
+    delay_seconds: float = 5.0
+    exponential: bool = True
+    longest_seconds: float = 300.0
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """How a workspace is made ready before an agent or a check works in it."""
+
+    copy: tuple[str, ...] = ()
+    command: str | None = None
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a front end asks for: a task as the person put it, nothing looked up yet."""
+
+    prompt: str
+    repo: str = "."
+    agents: tuple[str, ...] = ()
+    type: TaskType | None = None
+    files: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    read_only: bool = False
+    budget_usd: float | None = None
+    timeout: str | None = None
+    idle: str | None = None
+    retries: int | None = None
+    base: str | None = None
+    require: Level = "strict"
+    unsandboxed: bool = False
+    trust: bool = False
+
+
+class RunPlan(Struct, frozen=True, kw_only=True):
+    """All that is needed to carry out a run, now or after a crash; no secret is in it."""
+
+    flow: Flow
+    repo: str
+    git_dir: str  #: of the repository, or of the hidden one that stands for a plain folder
+    base: str | None  #: None: a repository without a commit
+    into: str | None  #: the branch the run started from
+    retry: RetryPolicy = RetryPolicy()
+    setup: Setup = Setup()
+    level: Level = "strict"  #: what this machine holds, found out before the start
+
+
+# --- what came of it: the run document ------------------------------------------------------------------------
+
+
+class Tokens(Struct, frozen=True):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+class Cost(Struct, frozen=True):
+    usd: float | None = None
+    source: CostSource = "unknown"
+
+
+class Failure(Struct, frozen=True):
+    """Why something failed: a class to act on, words to read, and what to do about it."""
+
+    kind: ErrorClass = field(name="class")
+    message: str
+    hint: str = ""
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    command: str
+    exit_code: int
+    seconds: float
+    note: str = ""  #: set where the exit code does not tell it all
+    output: str = ""  #: the end of what it printed; the whole is in the file named by `log`
+    log: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.note
+
+
+class Violation(Struct, frozen=True):
+    kind: str
+    path: str
+
+
+class SandboxReport(Struct, frozen=True):
+    level: Level = "none"
+    violations: tuple[Violation, ...] = ()
+
+
+class Attempt(Struct, kw_only=True):
+    """One try of one node by one agent in one workspace."""
+
+    id: str
+    number: int = field(name="try", default=1)
+    retry_of: str | None = None
+    fallback_of: str | None = None
+    agent: str
+    model: str | None = None
+    role: str | None = None
+    status: Status = "queued"
+    error: Failure | None = None
+    cost: Cost = Cost()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    session: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    files_changed: tuple[str, ...] = ()
+    insertions: int = 0
+    deletions: int = 0
+    checks: tuple[CheckResult, ...] = ()
+    sandbox: SandboxReport = SandboxReport()
+    output: Any = None
+
+
+class NodeState(Struct, kw_only=True):
+    id: str
+    status: Status = "queued"
+    reason: str | None = None
+    needs: tuple[str, ...] = ()
+    winner: str | None = None
+    why: str | None = None
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+
+
+class MergeState(Struct, frozen=True, kw_only=True):
+    status: Literal["none", "ready", "merged", "conflict", "undone"] = "none"
+    into: str | None = None
+    commit: str | None = None
+    conflicts: tuple[str, ...] = ()
+
+
+class Run(Struct, kw_only=True):
+    """The run document of contract.md; `run --json`, `show --json` and the export print exactly this."""
+
+    run: str
+    status: Status = "queued"
+    reason: str | None = None
+    strategy: str = "single"
+    task: str = ""
+    repo: str = ""
+    base: str | None = None
+    started: str = ""
+    seconds: float = 0.0
+    cost: Cost = Cost()
+    tokens: Tokens = Tokens()
+    nodes: list[NodeState] = field(default_factory=list[NodeState])
+    merge: MergeState = MergeState()
+
+
+Phase = Literal["new", "working", "worked", "collected", "over"]
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """The engine's proof of what an attempt did; kept in the store and as a git note on the commit."""
+
+    attempt: str
+    agent: str
+    base: str | None
+    commit: str | None
+    tree: str | None
+    diff_sha256: str
+    checks: tuple[CheckResult, ...]
+    cost: Cost
+    tokens: Tokens
+    sandbox: SandboxReport
+    status: Status
+    task_sha256: str
+    corral: str
+    at: str
+
+
+class AttemptRecord(Struct, kw_only=True):
+    """An attempt and what the engine must remember to go on with it after a crash."""
+
+    attempt: Attempt
+    run: str
+    node: str
+    phase: Phase = "new"  #: each is stored before the next begins; nothing before it is done again
+    started: float = 0.0
+    ended: float | None = None
+    folder: str = ""  #: workspace, home and logs of this attempt
+    continues: str | None = None  #: the attempt whose workspace and session this one goes on with
+    fed_back: str = ""  #: what an earlier try did wrong, for the prompt
+    outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
+    denied: tuple[str, ...] = ()
+    receipt: Receipt | None = None
+
+
+class RunRecord(Struct, kw_only=True):
+    """A run as stored."""
+
+    id: str
+    status: Status
+    reason: str | None
+    plan: RunPlan
+    created: float
+    ended: float | None = None
+    owner: str | None = None
+    lease_until: float = 0.0
+
+
+class Order(Struct, frozen=True):
+    """Something a person wants of a run, told by any process to the one that owns it."""
+
+    id: int
+    verb: Literal["stop"]
+    by: str
+
+
+# --- between the engine and an agent's file --------------------------------------------------------------------
+
+
+class AgentProfile(Struct, frozen=True, kw_only=True):
+    """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
+
+    program: str | None = None
+    model: str | None = None
+    env: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    hosts: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    prompt: Literal["argument", "stdin", "file"] = "argument"
+    output: Literal["text", "json", "jsonl", "regex", "claude"] = "text"
+    result: str | None = None
+    success: str | None = None
+    cost: str | None = None
+    tokens: str | None = None
+    cost_usd: float | None = None
+    folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """What is known about an agent's program before it is asked."""
+
+    name: str
+    family: str
+    programs: tuple[str, ...] = ()  #: names to look for on PATH
+    version: tuple[str, ...] = ("--version",)
+    keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
+    login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
+    resumes: bool = False
+    reports_cost: bool = False
+    install: str = ""
+
+
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """What an agent's file is told about the attempt it is to start."""
+
+    prompt: str
+    workspace: str
+    home: str
+    model: str | None = None
+    session: str | None = None  #: continue this one
+    budget_usd: float | None = None
+    read_only: bool = False
+    boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
+    number: int = 1  #: which try this is
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What to start: the only thing an agent's file hands to the machine."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: written below HOME first
+    programs: tuple[str, ...] = ()  #: paths besides argv[0] that it must be able to read
+
+
+ENCODER = msgspec.json.Encoder()
+
+
+def document(run: Run) -> bytes:
+    """Encode the run document: the one encoder that every way in uses."""
+    return ENCODER.encode(run)

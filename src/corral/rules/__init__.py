@@ -1,0 +1,1 @@
+"""DECIDE: facts in, decisions out; no I/O, no clock, no randomness."""

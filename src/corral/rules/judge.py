@@ -1,0 +1,89 @@
+"""Whether an attempt is done: the agent said so, something was delivered, every check passed. Nothing less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from corral.events import Ended
+from corral.model import Attempt, CheckResult, Failure, Status, Task
+
+
+class Verdict(Struct, frozen=True):
+    status: Status
+    error: Failure | None = None
+
+
+def of_agent(ended: Ended | None, why: str, limit: str) -> Verdict | None:
+    """Judge the agent's own part; None means it ended well and the rest decides. `why` is how its process ended."""
+    if why == "stopped":
+        return Verdict("stopped")
+    if ended is not None and ended.ok:
+        return None  # it had said its last word before the limit
+    if why in ("timeout", "idle"):
+        words = "it said nothing for" if why == "idle" else "it was not done within"
+        return Verdict("timed_out", Failure("crash", f"{words} {limit}", f"raise it with --{why if why == 'timeout' else 'idle'}"))
+    if why == "flood":
+        return Verdict("failed", Failure("flood", "it printed more than 4 GB", "see `corral logs`; it may be in a loop"))
+    if ended is None:
+        return Verdict("failed", Failure("crash", "it ended without a result"))
+    if ended.status:
+        return Verdict(ended.status, ended.error)
+    return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))
+
+
+def of_work(task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckResult]) -> Verdict:
+    """Judge what was delivered by an agent that ended well."""
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        check = failed[0]
+        words = check.note or f"`{check.command}` ended with {check.exit_code}"
+        return Verdict("failed", Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows its output"))
+    if not attempt.files_changed and not task.read_only:
+        if ended.denied:
+            tools = ", ".join(ended.denied)
+            return Verdict("failed", Failure("denied", f"it was not allowed to use {tools}, and changed nothing"))
+        return Verdict(
+            "failed",
+            Failure("no_change", "it ended well but changed nothing", "if that is right, say --read-only"),
+        )
+    return Verdict("done")
+
+
+def guarded_by(checks: Sequence[str], task: Task, changed_since_base: Sequence[str]) -> list[str]:
+    """Return files whose change could make a check pass without the work being good.
+
+    Of what existed at the base and was changed: files that a check's command names, and tests by the usual patterns;
+    none where the task is about tests, nor those the task itself names.
+    """
+    if task.type == "test":
+        return []
+    named = {word.strip("\"'").removeprefix("./") for check in checks for word in check.split()}
+    return [
+        path
+        for path in changed_since_base
+        if (path in named or _inside(path, named) or is_test(path)) and not _names(task.prompt, path)
+    ]
+
+
+def is_test(path: str) -> bool:
+    """Tell a test by the usual patterns."""
+    file = PurePosixPath(path)
+    name, stem = file.name, file.stem
+    folders = {part.lower() for part in file.parts[:-1]}
+    return (
+        bool(folders & {"test", "tests", "__tests__", "spec", "specs", "testdata"})
+        or name in ("conftest.py", "pytest.ini", "tox.ini")
+        or stem.startswith("test_")
+        or stem.endswith(("_test", "_spec", ".test", ".spec", "Test", "Tests", "Spec"))
+    )
+
+
+def _inside(path: str, named: set[str]) -> bool:
+    return any(folder.rstrip("/") in {str(parent) for parent in PurePosixPath(path).parents} - {"."} for folder in named)
+
+
+def _names(prompt: str, path: str) -> bool:
+    return path in prompt or PurePosixPath(path).name in prompt

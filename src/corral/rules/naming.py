@@ -1,0 +1,35 @@
+"""Names in one place: ids, branches, refs, and what a person may type for them."""
+
+from __future__ import annotations
+
+EPOCH_MILLISECONDS = 1_735_689_600_000  # 2025-01-01
+LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: nothing to misread
+CHANCE = 32**3
+
+NOTES = "refs/notes/corral"
+
+
+def run_id(milliseconds: int, chance: int) -> str:
+    """Return a short id that sorts by time: nine letters of time, three of chance."""
+    return _letters(milliseconds - EPOCH_MILLISECONDS, 9) + _letters(chance % CHANCE, 3)
+
+
+def attempt_id(run: str, place: int) -> str:
+    return f"{run}-{place}"
+
+
+def branch(run: str, node: str, attempt: str) -> str:
+    return f"corral/{run}/{node}/{attempt}"
+
+
+def hidden_ref(attempt: str) -> str:
+    """Return the ref under which an attempt's work is kept whatever becomes of its branch."""
+    return f"refs/corral/attempts/{attempt}"
+
+
+def _letters(number: int, count: int) -> str:
+    text = ""
+    for _ in range(count):
+        number, digit = divmod(number, 32)
+        text = LETTERS[digit] + text
+    return text

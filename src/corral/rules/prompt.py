@@ -1,0 +1,36 @@
+"""What an agent is told: the task, the files it is about, and what an earlier try did wrong."""
+
+from __future__ import annotations
+
+from corral.model import Attempt, Task
+
+MOST_OUTPUT = 4000
+
+
+def build(task: Task, fed_back: str = "") -> str:
+    """Return the prompt; a plain task is passed on word for word."""
+    parts = [task.prompt]
+    if task.files:
+        parts.append("Files this is about:\n" + "\n".join(f"- {name}" for name in task.files))
+    if task.read_only:
+        parts.append("Change no files: only look and answer.")
+    if fed_back:
+        parts.append(fed_back)
+    return "\n\n".join(parts)
+
+
+def continued() -> str:
+    """Return what an agent hears when its own session goes on after an interruption."""
+    return "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."
+
+
+def feedback(failed: Attempt) -> str:
+    """Say to the next try what was wrong with the one before."""
+    bad = [check for check in failed.checks if not check.passed]
+    if bad:
+        words = bad[0].note or f"`{bad[0].command}` ended with {bad[0].exit_code}"
+        output = bad[0].output[-MOST_OUTPUT:].strip()
+        return f"An earlier try at this was not accepted: {words}." + (f" It printed:\n\n{output}" if output else "")
+    if failed.error and failed.error.kind in ("no_change", "bad_output"):
+        return f"An earlier try at this was not accepted: {failed.error.message}."
+    return ""

@@ -1,0 +1,1 @@
+"""ACT: the only code that touches the machine; one module per thing touched."""

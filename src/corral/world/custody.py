@@ -1,0 +1,96 @@
+"""Who is still running: processes found by the tag of their attempt, told apart by start time, ended for good."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+PROC = Path("/proc")
+
+
+class Leftover(Struct, frozen=True):
+    """A process that outlived its attempt and was ended."""
+
+    pid: int
+    name: str
+
+
+def started_at(pid: int) -> str | None:
+    """Return the kernel's start time of a process; pid and start time together name it for good."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def first_child(pid: int) -> int | None:
+    try:
+        children = (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
+    except OSError:
+        return None
+    return int(children[0]) if children else None
+
+
+def me() -> str:
+    """Return a name for this process that no other will ever have."""
+    return f"{os.uname().nodename}/{_boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
+
+
+def alive(owner: str) -> bool | None:
+    """Tell whether the process of that name runs: None where it lives on another machine."""
+    parts = owner.split("/")
+    if len(parts) != 4 or parts[0] != os.uname().nodename:
+        return None
+    if parts[1] != _boot():
+        return False
+    if not PROC.exists():
+        try:
+            os.kill(int(parts[2]), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+    return started_at(int(parts[2])) == parts[3]
+
+
+def sweep(tag: str) -> list[Leftover]:
+    """End every process that carries this attempt's tag; return what had to be ended."""
+    found: dict[int, Leftover] = {}
+    for _ in range(50):  # a forking process may be one step ahead
+        alive_now = list(_tagged(tag))
+        if not alive_now:
+            break
+        for pid, name in alive_now:
+            found[pid] = Leftover(pid, name)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return list(found.values())
+
+
+def _tagged(tag: str) -> Iterator[tuple[int, str]]:
+    mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
+    if sys.platform != "linux":
+        return
+    for entry in os.scandir(PROC):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if mark in (PROC / entry.name / "environ").read_bytes() and started_at(int(entry.name)):
+                yield int(entry.name), (PROC / entry.name / "comm").read_text().strip()
+
+
+def _boot() -> str:
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]
+    except OSError:
+        return "-"

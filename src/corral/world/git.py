@@ -1,0 +1,207 @@
+"""The only caller of git: always as the repository's owner, never with anybody's hooks, helpers or settings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral.errors import BadRequest, GitTrouble
+from corral.world import process
+from corral.world.process import Finished, Owner, Start
+
+OLDEST = (2, 38)  #: the first with `merge-tree --write-tree`
+EMPTY_TREE = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+ENV = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_EDITOR": "true",
+}
+#: A repository's own settings may name programs; none of them is to run.
+SAFE = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+    "-c", "core.quotePath=false", "-c", "protocol.allow=never", "-c", "protocol.file.allow=always",
+    "-c", "commit.gpgSign=false", "-c", "diff.external=",
+)  # fmt: skip
+
+
+class Diffstat(Struct, frozen=True):
+    files: tuple[str, ...]
+    insertions: int
+    deletions: int
+
+
+async def version() -> tuple[int, ...]:
+    """Return git's version, or say that it is missing or too old."""
+    try:
+        finished = await process.run(Start(argv=["git", "version"], env=ENV))
+    except Exception as error:
+        raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
+    match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
+    found = tuple(int(part or 0) for part in match.groups()) if match else (0,)
+    if found < OLDEST:
+        have, need = ".".join(map(str, found)), ".".join(map(str, OLDEST))
+        raise BadRequest(f"git {have} is too old", hint=f"corral needs git {need} or later")
+    return found
+
+
+class Repository:
+    """A repository as the trusted side sees it."""
+
+    def __init__(self, folder: Path, git_dir: Path, *, work_tree: bool = True) -> None:
+        self.folder, self.git_dir, self._work_tree = folder, git_dir, work_tree
+        self.owner = _owner(git_dir)
+        self._identity: tuple[str, str] | None = None
+
+    async def git(
+        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, fine: tuple[int, ...] = (0,)
+    ) -> Finished:
+        """Run git in this repository; a code that is not `fine` is an error with git's words."""
+        place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
+        finished = await process.run(
+            Start(
+                argv=["git", *SAFE, *place, *arguments],
+                env={**ENV, **(env or {})},
+                cwd=str(self.folder),
+                stdin=stdin,
+                owner=self.owner,
+            )
+        )
+        if finished.code not in fine:
+            words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
+            hint = "the disk is full: make room, then try again" if "No space left" in words else ""
+            raise GitTrouble(f"git {arguments[0]}: {words}", hint=hint)
+        return finished
+
+    async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
+        return (await self.git(*arguments, fine=fine)).out.decode(errors="replace").strip()
+
+    async def commit_of(self, name: str) -> str | None:
+        return await self.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", fine=(0, 1, 128)) or None
+
+    async def tree_of(self, commit: str) -> str:
+        return await self.text("rev-parse", f"{commit}^{{tree}}")
+
+    async def branch(self) -> str | None:
+        """Return the branch that is checked out, or None when none is."""
+        name = await self.text("symbolic-ref", "--quiet", "HEAD", fine=(0, 1, 128))
+        return name.removeprefix("refs/heads/") or None
+
+    async def diffstat(self, base: str | None, commit: str) -> Diffstat:
+        arguments = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+        out = (await self.git(*arguments, base or empty_tree(commit), commit)).out
+        files: list[str] = []
+        insertions = deletions = 0
+        for row in out.split(b"\0"):
+            if row:
+                plus, minus, name = row.split(b"\t", 2)
+                files.append(name.decode(errors="replace"))
+                insertions += int(plus) if plus != b"-" else 0
+                deletions += int(minus) if minus != b"-" else 0
+        return Diffstat(tuple(files), insertions, deletions)
+
+    async def changed_since(self, base: str | None, commit: str) -> list[str]:
+        """Return the files of `base` that are different or gone in `commit`."""
+        if base is None:
+            return []
+        out = (await self.git("diff", "--name-only", "-z", "--no-renames", "--diff-filter=MDT", base, commit)).out
+        return [name.decode(errors="replace") for name in out.split(b"\0") if name]
+
+    async def patch(self, base: str | None, commit: str) -> bytes:
+        """Return the whole change, binary files too, as a patch that `git apply` takes."""
+        arguments = ("diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv")
+        return (await self.git(*arguments, base or empty_tree(commit), commit)).out
+
+    async def identity(self) -> tuple[str, str]:
+        """Return the name and address that commits carry here, as the person set them."""
+        if self._identity:
+            return self._identity
+        person = {name: value for name in ("HOME", "XDG_CONFIG_HOME") if (value := os.environ.get(name))}
+        env = {**ENV, **person}
+        del env["GIT_CONFIG_GLOBAL"], env["GIT_CONFIG_NOSYSTEM"]
+        start = Start(
+            argv=["git", *SAFE, "config", "--get-regexp", r"^user\.(name|email)$"], env=env, cwd=str(self.folder)
+        )
+        pairs = dict(line.split(" ", 1) for line in (await process.run(start)).out.decode(errors="replace").splitlines() if " " in line)
+        self._identity = pairs.get("user.name", "Corral"), pairs.get("user.email", "corral@localhost")
+        return self._identity
+
+
+async def discover(folder: Path) -> Repository | None:
+    """Return the repository that holds `folder`, or None where there is none."""
+    probe = Repository(folder, folder)
+    asked = ("rev-parse", "--is-bare-repository", "--git-common-dir", "--show-toplevel")
+    finished = await probe.git(*asked, fine=(0, 128))
+    lines = finished.out.decode(errors="replace").splitlines()
+    words = finished.err.decode(errors="replace").strip()
+    if "dubious ownership" in words:
+        raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
+    if len(lines) < 2:
+        if "not a git repository" in words:
+            return None
+        raise BadRequest(f"{folder}: {words}", hint="is the repository whole? try `git status` there")
+    git_dir = (folder / lines[1]).resolve()
+    top = Path(lines[2]) if lines[0] == "false" and len(lines) > 2 else git_dir
+    return Repository(top, git_dir)
+
+
+def empty_tree(like: str) -> str:
+    return EMPTY_TREE[len(like)]
+
+
+def object_folders(git_dir: Path) -> list[Path]:
+    """Return where a repository's objects lie: its own folder and all it borrows from."""
+    folders: list[Path] = []
+    waiting = [git_dir / "objects"]
+    while waiting:
+        folder = waiting.pop(0).resolve()
+        if folder in folders or not folder.is_dir():
+            continue
+        folders.append(folder)
+        with contextlib.suppress(OSError):
+            lines = (folder / "info" / "alternates").read_text().splitlines()
+            waiting += [folder / line for line in lines if line and not line.startswith("#")]
+    return folders
+
+
+@contextlib.asynccontextmanager
+async def locked(file: Path) -> AsyncGenerator[None, None]:
+    """Hold a lock that also other processes respect; it is gone when its holder dies."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _owner(path: Path) -> Owner | None:
+    """Return whom git must act as: root drops to the repository's owner, others are themselves."""
+    if os.getuid() != 0:
+        return None
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return Owner(about.st_uid, about.st_gid) if about.st_uid else None

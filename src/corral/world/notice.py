@@ -1,0 +1,67 @@
+"""Wakes when any process writes to the store: by inotify where the kernel has it, by a short look elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+IN_MODIFY, IN_CREATE, IN_MOVED_TO = 0x2, 0x100, 0x80
+LOOK_SECONDS = 0.05  #: how often to look where nothing can wake us
+
+
+class Bell:
+    """Rings when a file directly below `folder` is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = _inotify(folder) if sys.platform == "linux" else None
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def wait(self, seconds: float) -> None:
+        """Return when it rings, or after `seconds`."""
+        if self._descriptor is None:
+            time.sleep(min(seconds, LOOK_SECONDS))
+            return
+        if select.select([self._descriptor], [], [], seconds)[0]:
+            self._quiet()
+
+    async def listen(self, seconds: float) -> None:
+        """Do the same without blocking the event loop."""
+        if self._descriptor is None:
+            await asyncio.sleep(min(seconds, LOOK_SECONDS))
+            return
+        loop = asyncio.get_running_loop()
+        rung = loop.create_future()
+        loop.add_reader(self._descriptor, lambda: rung.done() or rung.set_result(None))
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await rung
+                self._quiet()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def _quiet(self) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._descriptor, 65536)
+
+
+def _inotify(folder: Path) -> int | None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor < 0:
+        return None  # the person's inotify instances are used up: look instead
+    if libc.inotify_add_watch(descriptor, os.fsencode(folder), IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor

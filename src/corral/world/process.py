@@ -1,0 +1,278 @@
+"""The only starter of processes: lines, deadline, idle watchdog, and the whole tree ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct, field
+
+from corral.errors import CorralError
+from corral.world.custody import Leftover, first_child, sweep
+
+MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
+MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
+GRACE_SECONDS = 5.0
+
+Why = Literal["exited", "timeout", "idle", "stopped", "flood"]
+
+
+class Owner(Struct, frozen=True):
+    """Whom a process runs as, when corral is root."""
+
+    uid: int
+    gid: int
+
+
+class Finished(Struct, frozen=True):
+    """What became of a short program."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What to start, exactly."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    stdin: bytes = b""
+    pass_fds: tuple[int, ...] = ()
+    owner: Owner | None = None
+    tag: str = ""  #: the value of CORRAL_ATTEMPT in its environment, by which leftovers are found
+    box_pid: Callable[[], int | None] | None = None  #: the first process inside the box, once there is one
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    timeout_seconds: float = 3600.0
+    idle_seconds: float = 3600.0
+    grace_seconds: float = GRACE_SECONDS
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a long program ended, and what it left running (ended by now)."""
+
+    code: int
+    why: Why
+    leftovers: list[Leftover] = field(default_factory=list[Leftover])
+
+
+def watch_children() -> None:
+    """Learn of ended children by pidfd: 3.11 would otherwise keep a thread for each."""
+    if sys.version_info < (3, 12) and sys.platform == "linux":
+        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
+
+
+async def run(start: Start, *, timeout: float = 600.0, most: int = 64 << 20) -> Finished:  # noqa: ASYNC109
+    """Run a short program to its end and keep what it printed; cancelled or too slow, it is killed."""
+    process = await _spawn(start)
+    try:
+        async with asyncio.timeout(timeout):
+            _, out, err, _ = await asyncio.gather(
+                _feed(process, start.stdin),
+                _all(process.stdout, most),
+                _all(process.stderr, most),
+                process.wait(),
+            )
+    except TimeoutError:
+        raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return Finished(process.returncode or 0, out, err)
+
+
+async def follow(
+    start: Start,
+    limits: Limits,
+    heard: Callable[[str, bytes, bool], None],
+    raw: Callable[[str, bytes], None],
+    stop: asyncio.Event,
+) -> Exit:
+    """Run a program to its end or to a limit.
+
+    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte. Whatever happens, also when this is
+    cancelled, nothing it started is alive afterwards.
+    """
+    process = await _spawn(start)
+    watch = _Watch(limits, stop)
+    why: Why = "exited"
+    try:
+        reading = [
+            asyncio.create_task(_read(stream, name, watch, heard, raw))
+            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
+        ]
+        feeding = asyncio.create_task(_feed(process, start.stdin))
+        ended = asyncio.create_task(process.wait())
+        watching = asyncio.create_task(watch.until_over())
+        await asyncio.wait({ended, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            why = watching.result()
+            await _end(process, start, limits.grace_seconds)
+        await ended
+        # A grandchild may hold the pipes open: what it has not said by now is not waited for.
+        await asyncio.wait(reading, timeout=2.0)
+        for task in (*reading, feeding, watching):
+            task.cancel()
+        await asyncio.gather(*reading, feeding, watching, return_exceptions=True)
+        for task in reading:
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                raise error
+    finally:
+        if process.returncode is None:
+            _kill(process, start)
+            await asyncio.shield(process.wait())
+        leftovers = sweep(start.tag) if start.tag else []
+    return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
+
+
+class _Watch:
+    """Tells when a program has had its time, said nothing for too long, said too much, or is to stop."""
+
+    def __init__(self, limits: Limits, stop: asyncio.Event) -> None:
+        self._limits, self._stop = limits, stop
+        self._started = self._heard = time.monotonic()
+        self._bytes = 0
+
+    def hear(self, count: int) -> None:
+        self._heard = time.monotonic()
+        self._bytes += count
+
+    async def until_over(self) -> Why:
+        deadline = self._started + self._limits.timeout_seconds
+        while True:
+            silence = self._heard + self._limits.idle_seconds
+            now = time.monotonic()
+            if self._stop.is_set():
+                return "stopped"
+            if now >= deadline:
+                return "timeout"
+            if now >= silence:
+                return "idle"
+            if self._bytes > MOST_OUTPUT:
+                return "flood"
+            with contextlib.suppress(TimeoutError):
+                # Once a second at least: output may have moved the idle deadline, or become a flood.
+                async with asyncio.timeout(min(deadline - now, silence - now, 1.0)):
+                    await self._stop.wait()
+
+
+class _Lines:
+    """Cuts bytes into lines and never keeps more than MOST_LINE of one."""
+
+    def __init__(self) -> None:
+        self._part = bytearray()
+        self._cut = False
+
+    def feed(self, chunk: bytes) -> list[tuple[bytes, bool]]:
+        lines: list[tuple[bytes, bool]] = []
+        *whole, rest = chunk.split(b"\n")
+        for piece in whole:
+            self._keep(piece)
+            lines.append((bytes(self._part), self._cut))
+            self._part.clear()
+            self._cut = False
+        self._keep(rest)
+        return lines
+
+    def last(self) -> list[tuple[bytes, bool]]:
+        return [(bytes(self._part), self._cut)] if self._part else []
+
+    def _keep(self, piece: bytes) -> None:
+        room = MOST_LINE - len(self._part)
+        self._cut = self._cut or len(piece) > room
+        self._part += piece[:room]
+
+
+async def _read(
+    stream: asyncio.StreamReader | None,
+    name: str,
+    watch: _Watch,
+    heard: Callable[[str, bytes, bool], None],
+    raw: Callable[[str, bytes], None],
+) -> None:
+    if stream is None:
+        return
+    lines = _Lines()
+    while chunk := await stream.read(1 << 18):
+        watch.hear(len(chunk))
+        raw(name, chunk)
+        for line, cut in lines.feed(chunk):
+            heard(name, line, cut)
+        await asyncio.sleep(0)  # a program that never pauses must not starve the others
+    for line, cut in lines.last():
+        heard(name, line, cut)
+
+
+async def _spawn(start: Start) -> asyncio.subprocess.Process:
+    as_user = {"user": start.owner.uid, "group": start.owner.gid, "extra_groups": []} if start.owner else {}
+    try:
+        return await asyncio.create_subprocess_exec(
+            *start.argv,
+            env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
+            cwd=start.cwd,
+            stdin=asyncio.subprocess.PIPE if start.stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=start.pass_fds,
+            start_new_session=True,
+            **as_user,
+        )
+    except FileNotFoundError as error:
+        raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
+    except OSError as error:
+        raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    if process.stdin is None:
+        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+
+
+async def _all(stream: asyncio.StreamReader | None, most: int) -> bytes:
+    kept = bytearray()
+    while stream and (chunk := await stream.read(1 << 18)):
+        kept += chunk[: most - len(kept)]
+    return bytes(kept)
+
+
+async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:
+    """Ask politely, wait, then do not ask."""
+    inside = start.box_pid() if start.box_pid else None
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        # bubblewrap does not pass signals on: the agent itself is the first child of the box's first process.
+        if inside and (agent := first_child(inside)):
+            os.kill(agent, signal.SIGTERM)
+        elif not inside:
+            os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(grace):
+            await process.wait()
+    if process.returncode is None:
+        _kill(process, start)
+        await process.wait()
+
+
+def _kill(process: asyncio.subprocess.Process, start: Start) -> None:
+    # Killing the box's own first process ends all in it at once and leaves no zombie; killing bubblewrap would.
+    inside = start.box_pid() if start.box_pid else None
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if inside:
+            os.kill(inside, signal.SIGKILL)
+        else:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,108 @@
+"""What a program needs to be able to read in order to start: itself, its interpreter, its installation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+#: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
+TOOLCHAINS = (
+    ".pyenv/versions", ".nvm/versions", ".volta/tools", ".local/share/uv/python", ".local/share/uv/tools",
+    ".rustup/toolchains", ".rustup/settings.toml", ".cargo/bin", ".sdkman/candidates", ".deno/bin", ".bun/bin",
+    ".local/share/pnpm", ".local/share/mise/installs", ".asdf/installs",
+)  # fmt: skip
+
+
+def is_system(path: Path) -> bool:
+    return any(path.is_relative_to(root) for root in SYSTEM)
+
+
+def find(program: str, environment: Mapping[str, str], folder: Path | None = None) -> Path | None:
+    """Find a program by path (relative to `folder`) or on PATH; version-manager shims are looked through."""
+    if "/" in program:
+        path = Path(program).expanduser()
+        path = path if path.is_absolute() else (folder or Path.cwd()) / path
+        return path if os.access(path, os.X_OK) and path.is_file() else None
+    folders = [entry for entry in environment.get("PATH", "").split(os.pathsep) if entry and Path(entry).name != "shims"]
+    found = shutil.which(program, path=os.pathsep.join([*folders, *SYSTEM_PATH]))
+    return Path(found).absolute() if found else None
+
+
+def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list[Path]:
+    """List what must be readable, besides the system's own folders, for `program` to start."""
+    shown = [program] if not is_system(program) else []
+    virtual = program.parent.parent
+    if (virtual / "pyvenv.cfg").exists():
+        shown.append(virtual)
+    real = program.resolve()
+    shown += [*_installation(real), *_site_packages(virtual)]
+    interpreter = _interpreter(real, environment)
+    if interpreter and depth:
+        shown += needs(interpreter, environment, depth - 1)
+    return [path for path in dict.fromkeys(shown) if not is_system(path)]
+
+
+def toolchains(environment: Mapping[str, str], home: Path) -> tuple[list[Path], list[str]]:
+    """Return the person's toolchains to show, and those entries of their PATH that lead into them."""
+    shown = [home / name for name in TOOLCHAINS if (home / name).exists()]
+    path: list[str] = []
+    for entry in environment.get("PATH", "").split(os.pathsep):
+        folder = Path(entry)
+        if not entry or is_system(folder) or not folder.is_dir():
+            continue
+        if (folder.parent / "pyvenv.cfg").exists():
+            shown += [folder.parent, *_site_packages(folder.parent), *_installation((folder / "python").resolve())]
+            path.append(entry)
+        elif any(folder.resolve().is_relative_to(root) for root in shown):
+            path.append(entry)
+    return list(dict.fromkeys(shown)), path
+
+
+def outermost(paths: Iterable[Path]) -> list[Path]:
+    """Drop what lies below another of them."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    return kept
+
+
+def _installation(real: Path) -> list[Path]:
+    """Return the folder a program was installed into, where it is plain that it is one; else the file alone."""
+    if is_system(real):
+        return []
+    if "node_modules" in real.parts:
+        return [Path(*real.parts[: real.parts.index("node_modules") + 1])]
+    prefix = real.parent.parent
+    # A home folder, a checkout or a test's scratch folder may hold `bin` too: only a real prefix is shown whole.
+    if real.parent.name == "bin" and (prefix / "lib").is_dir() and not (prefix / ".git").exists() and prefix.name != ".local":
+        return [prefix]
+    return [real]
+
+
+def _site_packages(virtual: Path) -> list[Path]:
+    """Return the folders that a virtual environment adds by .pth files."""
+    added: list[Path] = []
+    for file in virtual.glob("lib/python3*/site-packages/*.pth"):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        added += [Path(line) for line in lines if line.startswith("/") and Path(line).name == "site-packages"]
+    return [path for path in added if path.is_dir()]
+
+
+def _interpreter(real: Path, environment: Mapping[str, str]) -> Path | None:
+    try:
+        with real.open("rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return None
+    if not first.startswith(b"#!"):
+        return None
+    words = first[2:].decode(errors="replace").split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return find(words[0], environment) if words else None

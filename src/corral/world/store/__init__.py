@@ -1,0 +1,1 @@
+"""Where runs are remembered: one SQLite file, all SQL in queries.sql."""

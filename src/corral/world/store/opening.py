@@ -1,0 +1,97 @@
+"""Open the database: create, migrate, or say plainly why not and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from corral.errors import StoreTrouble
+
+BUSY_SECONDS = 15.0
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the database at `path`, bringing an older one up to date first."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreTrouble(
+            f"the state folder {path.parent} cannot be made: {error.strerror}",
+            hint="set CORRAL_HOME to a folder you may write to",
+        ) from error
+    with translated(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        _migrate(connection, path)
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    steps = sorted(
+        entry.name
+        for entry in resources.files("corral.world.store").joinpath("migrations").iterdir()
+        if entry.name.endswith(".sql")
+    )
+    known = int(steps[-1][:4])
+    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if have == known:
+        return
+    if have > known:
+        raise StoreTrouble(
+            f"{path} was written by a newer corral (schema {have}; this one knows {known})",
+            hint="upgrade corral, or set CORRAL_HOME to another folder",
+        )
+    for step in steps:
+        number = int(step[:4])
+        if number <= have:
+            continue
+        script = resources.files("corral.world.store").joinpath("migrations", step).read_text(encoding="utf-8")
+        # Another process may have come first: the version is read again inside the transaction.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if int(connection.execute("PRAGMA user_version").fetchone()[0]) < number:
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+#: sqlite's words -> what to do about it.
+REMEDIES = (
+    ("locked", "another process holds it; look for one with `corral ls`, or try again"),
+    ("readonly", "make the file and its folder writable for you, or set CORRAL_HOME"),
+    ("unable to open", "set CORRAL_HOME to a folder you may write to"),
+    ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
+    ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
+    ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
+    ("not a database", "move that file away; corral makes a new one"),
+)
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn sqlite's errors into ours, each with a way out."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        words = str(error)
+        hint = next((remedy for sign, remedy in REMEDIES if sign in words.lower()), "run `corral doctor`")
+        raise StoreTrouble(f"{path}: {words}", hint=hint) from error

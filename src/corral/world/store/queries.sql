@@ -1,0 +1,78 @@
+-- All SQL of corral. Each query has a name; sqlite.py calls it by that name.
+
+-- name: add_run
+INSERT INTO runs (id, status, reason, plan, created, owner, lease_until)
+VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until)
+
+-- name: run
+SELECT id, status, reason, plan, created, ended, owner, lease_until FROM runs WHERE id = :id
+
+-- name: runs_with_prefix
+SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMIT 3
+
+-- name: newest_run
+SELECT id FROM runs ORDER BY id DESC LIMIT 1
+
+-- name: list_runs
+SELECT r.id, r.status, r.reason, r.created, r.ended,
+       json_extract(r.plan, '$.repo') AS repo,
+       json_extract(r.plan, '$.flow.strategy') AS strategy,
+       json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,
+       (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
+       (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
+FROM runs r ORDER BY r.id DESC LIMIT :most
+
+-- name: open_runs
+SELECT id FROM runs WHERE ended IS NULL ORDER BY id
+
+-- name: move_run
+UPDATE runs SET status = :status, reason = :reason, ended = :ended WHERE id = :id
+
+-- name: take_lease
+UPDATE runs SET owner = :owner, lease_until = :until
+WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :dead OR lease_until < :now)
+
+-- name: renew_lease
+UPDATE runs SET lease_until = :until WHERE id = :id AND owner = :owner
+
+-- name: release_lease
+UPDATE runs SET owner = NULL, lease_until = 0 WHERE id = :id AND owner = :owner
+
+-- name: add_node
+INSERT INTO nodes (run, id, place, status) VALUES (:run, :id, :place, :status)
+
+-- name: nodes
+SELECT id, status, reason, winner, why FROM nodes WHERE run = :run ORDER BY place
+
+-- name: move_node
+UPDATE nodes SET status = :status, reason = :reason, winner = :winner, why = :why WHERE run = :run AND id = :id
+
+-- name: next_place
+SELECT coalesce(max(place), 0) + 1 AS place FROM attempts WHERE run = :run
+
+-- name: save_attempt
+INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record)
+VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record)
+ON CONFLICT (id) DO UPDATE SET status = excluded.status, phase = excluded.phase, usd = excluded.usd,
+  started = excluded.started, ended = excluded.ended, record = excluded.record
+
+-- name: attempts
+SELECT record FROM attempts WHERE run = :run ORDER BY place
+
+-- name: add_event
+INSERT INTO events (run, node, attempt, at, body) VALUES (?, ?, ?, ?, ?)
+
+-- name: events
+SELECT seq, at, node, attempt, body FROM events WHERE run = :run AND seq > :after ORDER BY seq LIMIT :most
+
+-- name: last_event
+SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run = :run
+
+-- name: add_order
+INSERT INTO orders (run, verb, by, at) VALUES (:run, :verb, :by, :at)
+
+-- name: orders
+SELECT id, verb, by FROM orders WHERE run = :run AND taken IS NULL ORDER BY id
+
+-- name: take_orders
+UPDATE orders SET taken = :at WHERE run = :run AND taken IS NULL

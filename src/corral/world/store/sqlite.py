@@ -1,0 +1,263 @@
+"""The store: one transaction per state change, an append-only event log written in batches."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from corral.errors import BadRequest
+from corral.events import Event, Stored
+from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
+from corral.world.store.opening import connect, translated
+
+BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
+
+
+class RunLine(Struct, frozen=True, kw_only=True):
+    """A run as a listing shows it."""
+
+    run: str
+    status: Status
+    reason: str | None
+    created: float
+    ended: float | None
+    repo: str
+    strategy: str
+    task: str
+    agents: tuple[str, ...]
+    usd: float | None
+
+
+class Store:
+    """One open database. Use it from one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "corral.db"
+        self._db = connect(self.path)
+        self._sql = _queries()
+        self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
+        self._depth = 0
+
+    def close(self) -> None:
+        self.flush()
+        self._db.close()
+
+    # --- transactions and events
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do all or nothing; events noted before are written with it, so the log's order is the order of things."""
+        if self._depth:
+            yield
+            return
+        with translated(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                self._write_waiting()
+                yield
+                self._write_waiting()
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth = 0
+
+    def note(self, run: str, event: Event, *, at: float, node: str | None = None, attempt: str | None = None) -> None:
+        """Append an event; it is durable after the next transaction or `flush`."""
+        self._waiting.append((run, node, attempt, at, ENCODER.encode(event)))
+        if len(self._waiting) >= BATCH and not self._depth:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting and not self._depth:
+            with self.transaction():
+                pass
+
+    def _write_waiting(self) -> None:
+        if self._waiting:
+            self._db.executemany(self._sql["add_event"], self._waiting)
+            self._waiting.clear()
+
+    def events(self, run: str, after: int = 0, most: int = 5000) -> list[Stored]:
+        rows = self._rows("events", run=run, after=after, most=most)
+        return [Stored(row["seq"], row["at"], row["node"], row["attempt"], row["body"]) for row in rows]
+
+    def last_event(self, run: str) -> int:
+        return cast("int", self._rows("last_event", run=run)[0]["seq"])
+
+    # --- runs
+
+    def add_run(self, record: RunRecord) -> None:
+        """Store a new run with its nodes."""
+        with self.transaction():
+            self._do(
+                "add_run",
+                id=record.id,
+                status=record.status,
+                reason=record.reason,
+                plan=ENCODER.encode(record.plan),
+                created=record.created,
+                owner=record.owner,
+                lease_until=record.lease_until,
+            )
+            for place, node in enumerate(record.plan.flow.nodes):
+                self._do("add_node", run=record.id, id=node.id, place=place, status="queued")
+
+    def run(self, run: str) -> RunRecord:
+        row = self._rows("run", id=run)[0]
+        return RunRecord(
+            id=row["id"],
+            status=row["status"],
+            reason=row["reason"],
+            plan=msgspec.json.decode(row["plan"], type=RunPlan),
+            created=row["created"],
+            ended=row["ended"],
+            owner=row["owner"],
+            lease_until=row["lease_until"],
+        )
+
+    def find(self, name: str) -> str:
+        """Resolve an id, an unambiguous prefix of one, or `@last`."""
+        if name == "@last":
+            rows = self._rows("newest_run")
+            if not rows:
+                raise BadRequest("there is no run yet", hint='start one: corral run "..."')
+            return cast("str", rows[0]["id"])
+        found = [cast("str", row["id"]) for row in self._rows("runs_with_prefix", prefix=name)] if name else []
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if not found:
+            raise BadRequest(f"no run is called `{name}`", hint="see `corral ls`; @last is the newest")
+        raise BadRequest(f"`{name}` fits more than one run", hint="say more of it: " + ", ".join(found))
+
+    def list_runs(self, most: int = 1_000_000) -> list[RunLine]:
+        return [
+            RunLine(
+                run=row["id"],
+                status=row["status"],
+                reason=row["reason"],
+                created=row["created"],
+                ended=row["ended"],
+                repo=row["repo"],
+                strategy=row["strategy"],
+                task=row["task"],
+                agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
+                usd=row["usd"],
+            )
+            for row in self._rows("list_runs", most=most)
+        ]
+
+    def open_runs(self) -> list[str]:
+        return [cast("str", row["id"]) for row in self._rows("open_runs")]
+
+    def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
+        with self.transaction():
+            self._do("move_run", id=run, status=status, reason=reason, ended=ended)
+
+    # --- leases and orders
+
+    def take_lease(self, run: str, owner: str, *, now: float, until: float, dead: str | None = None) -> bool:
+        """Own the run if nobody alive does."""
+        with self.transaction():
+            return self._do("take_lease", id=run, owner=owner, now=now, until=until, dead=dead) == 1
+
+    def renew_lease(self, run: str, owner: str, until: float) -> bool:
+        with self.transaction():
+            return self._do("renew_lease", id=run, owner=owner, until=until) == 1
+
+    def release_lease(self, run: str, owner: str) -> None:
+        with self.transaction():
+            self._do("release_lease", id=run, owner=owner)
+
+    def order(self, run: str, verb: str, by: str, at: float) -> None:
+        with self.transaction():
+            self._do("add_order", run=run, verb=verb, by=by, at=at)
+
+    def orders(self, run: str) -> list[Order]:
+        return [Order(row["id"], row["verb"], row["by"]) for row in self._rows("orders", run=run)]
+
+    def take_orders(self, run: str, at: float) -> None:
+        with self.transaction():
+            self._do("take_orders", run=run, at=at)
+
+    # --- nodes and attempts
+
+    def nodes(self, run: str) -> list[NodeState]:
+        return [
+            NodeState(id=row["id"], status=row["status"], reason=row["reason"], winner=row["winner"], why=row["why"])
+            for row in self._rows("nodes", run=run)
+        ]
+
+    def move_node(self, run: str, node: NodeState) -> None:
+        with self.transaction():
+            self._do(
+                "move_node", run=run, id=node.id, status=node.status, reason=node.reason, winner=node.winner, why=node.why
+            )
+
+    def next_place(self, run: str) -> int:
+        return cast("int", self._rows("next_place", run=run)[0]["place"])
+
+    def save_attempt(self, record: AttemptRecord) -> None:
+        attempt = record.attempt
+        with self.transaction():
+            self._do(
+                "save_attempt",
+                id=attempt.id,
+                run=record.run,
+                node=record.node,
+                place=int(attempt.id.rpartition("-")[2]),
+                agent=attempt.agent,
+                status=attempt.status,
+                phase=record.phase,
+                usd=attempt.cost.usd,
+                started=record.started,
+                ended=record.ended,
+                record=ENCODER.encode(record),
+            )
+
+    def attempts(self, run: str) -> list[AttemptRecord]:
+        return [_DECODE_ATTEMPT.decode(row["record"]) for row in self._rows("attempts", run=run)]
+
+    # --- health
+
+    def integrity(self) -> str:
+        """Return `ok`, or what sqlite finds wrong."""
+        with translated(self.path):
+            return cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
+
+    def changed(self) -> int:
+        """Return a number that differs when another process has written."""
+        with translated(self.path):
+            return cast("int", self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def _rows(self, name: str, **values: object) -> list[sqlite3.Row]:
+        with translated(self.path):
+            return self._db.execute(self._sql[name], values).fetchall()
+
+    def _do(self, name: str, **values: object) -> int:
+        return self._db.execute(self._sql[name], cast("dict[str, Any]", values)).rowcount
+
+
+_DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
+
+
+def _queries() -> dict[str, str]:
+    text = resources.files("corral.world.store").joinpath("queries.sql").read_text(encoding="utf-8")
+    return dict(_named(text.split("-- name: ")[1:]))
+
+
+def _named(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for part in parts:
+        name, _, query = part.partition("\n")
+        yield name.strip(), query.strip()
