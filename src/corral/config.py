@@ -173,7 +173,9 @@ def _defaults(mine: _File, theirs: _File) -> Defaults:
     limits = [limit for limit in (own.budget_usd, repository.budget_usd) if limit is not None]
     for file, limit in ((mine, own.budget_usd), (theirs, repository.budget_usd)):
         if limit is not None and not limit > 0:
-            raise BadRequest(f"{file.where('defaults', 'budget_usd')}: a budget is more than 0", hint="leave it out: no limit")
+            raise BadRequest(
+                f"{file.where('defaults', 'budget_usd')}: a budget is more than 0", hint="leave it out: no limit"
+            )
     return Defaults(
         agent=repository.agent or own.agent,
         checks=repository.checks or own.checks,

@@ -118,4 +118,13 @@ class Stored(Struct, frozen=True):
         return DECODER.decode(self.body)
 
 
+class Heard(Struct, frozen=True):
+    """An event as it is told to whoever watches a run in this process."""
+
+    run: str
+    node: str | None
+    attempt: str | None
+    event: Event
+
+
 DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)

@@ -1,6 +1,6 @@
 """The program behind the scripted agent: plays the steps of a TOML file in its workspace. Standard library only.
 
-    python player.py SCRIPT TRY SESSION        (the prompt comes on stdin)
+python player.py SCRIPT TRY SESSION        (the prompt comes on stdin)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 KINDS = ("say", "write", "edit", "delete", "run", "spend", "fail", "hang", "ask", "limit", "print", "exit", "end")
 
 
-def tell(kind: str, **fields: Any) -> None:
+def tell(kind: str, **fields: object) -> None:
     """Print one event."""
     sys.stdout.write(json.dumps({"type": kind, **fields}) + "\n")
     sys.stdout.flush()

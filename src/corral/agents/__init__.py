@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 
 from corral.agents import claude, command, scripted
@@ -13,7 +13,7 @@ from corral.model import AgentProfile
 
 __all__ = ["Agent", "find", "names"]
 
-BUILT_IN: dict[str, type[Agent]] = {"claude": claude.Claude, "scripted": scripted.Scripted}
+BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {"claude": claude.Claude, "scripted": scripted.Scripted}
 
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
@@ -34,7 +34,9 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
             return entry.load()(profile)
     known = names(profiles)
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}; any command can be one: [agents.{name}]"
+    hint = (
+        f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}; any command can be one: [agents.{name}]"
+    )
     raise BadRequest(f"no agent is called `{name}`", hint=hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -119,7 +119,7 @@ class _Json(_Text):
             return [_crashed(code, stderr, text) if code else _bad("it did not print JSON", text)]
         return self._judge([value], code, stderr)
 
-    def _judge(self, values: list[Any], code: int, stderr: str) -> list[Event]:
+    def _judge(self, values: list[object], code: int, stderr: str) -> list[Event]:
         profile = self._profile
         spent = _spent(_last(profile.cost, values), _last(profile.tokens, values))
         result = _last(profile.result, values) if profile.result else values[-1]
@@ -138,8 +138,8 @@ class _JsonLines(_Json):
 
     def __init__(self, profile: AgentProfile) -> None:
         super().__init__(profile)
-        self._seen: dict[str, Any] = {}
-        self._last: Any = None
+        self._seen: dict[str, object] = {}
+        self._last: object = None
         self._named = [name for name in (profile.result, profile.cost, profile.tokens, _field(profile.success)) if name]
 
     def read(self, line: str) -> list[Event]:
@@ -154,16 +154,22 @@ class _JsonLines(_Json):
             found = _at(name, value)
             if found is not None:
                 self._seen[name] = found
-        text = next((found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None)
+        text = next(
+            (found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None
+        )
         return [Said(text)] if text else []
 
     def exited(self, code: int, stderr: str) -> list[Event]:
         if self._last is None:
             return [_crashed(code, stderr, "") if code else _bad("it did not print a line of JSON", "")]
-        return self._judge([_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)], code, stderr)
+        return self._judge(
+            [_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)],
+            code,
+            stderr,
+        )
 
 
-class _Flat(dict[str, Any]):
+class _Flat(dict[str, object]):
     """Fields gathered over many lines, under their dotted names."""
 
 
@@ -175,17 +181,17 @@ _READERS: dict[str, Callable[[AgentProfile], Conversation]] = {
 }
 
 
-def _at(name: str, value: Any) -> Any:
+def _at(name: str, value: object) -> object:
     if isinstance(value, _Flat):
         return value.get(name)
     for part in name.split("."):
         if not isinstance(value, dict):
             return None
-        value = cast("dict[str, Any]", value).get(part)
+        value = cast("dict[str, object]", value).get(part)
     return value
 
 
-def _last(name: str | None, values: list[Any]) -> Any:
+def _last(name: str | None, values: list[object]) -> object:
     found = [_at(name, value) for value in values] if name else []
     return next((value for value in reversed(found) if value is not None), None)
 
@@ -194,7 +200,7 @@ def _field(success: str | None) -> str | None:
     return success.partition("=")[0].strip() if success else None
 
 
-def _holds(success: str, values: list[Any]) -> bool:
+def _holds(success: str, values: list[object]) -> bool:
     """`field` is to be true, `field=value` is to be that value."""
     name, equals, wanted = success.partition("=")
     found = _last(name.strip(), values)
@@ -209,22 +215,25 @@ def _group(pattern: str | None, text: str) -> str | None:
     return (match.group(1) if match.re.groups else match.group()) if match else None
 
 
-def _spent(cost: Any, tokens: Any) -> list[Event]:
+def _spent(cost: object, tokens: object) -> list[Event]:
     usd = _number(cost)
     counted = Tokens()
     if isinstance(tokens, dict):
-        table = cast("dict[str, Any]", tokens)
+        table = cast("dict[str, object]", tokens)
         counted = Tokens(
-            *(int(_number(table.get(key) or table.get(f"{key}_tokens")) or 0) for key in ("input", "output", "cache_read", "cache_write"))
+            *(
+                int(_number(table.get(key) or table.get(f"{key}_tokens")) or 0)
+                for key in ("input", "output", "cache_read", "cache_write")
+            )
         )
     elif (number := _number(tokens)) is not None:
         counted = Tokens(output=int(number))
     return [Spent(counted, usd)] if usd is not None or counted != Tokens() else []
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        number = float(value)
+        number = float(value) if isinstance(value, str | int | float) else float("nan")
     except (TypeError, ValueError):
         return None
     return number if 0 <= number < float("inf") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from corral.events import Event
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command
+from corral.model import AgentFacts, AgentTask, Command
 
 
 class Conversation(Protocol):
@@ -22,8 +22,6 @@ class Conversation(Protocol):
 
 class Agent(Protocol):
     """Knows one program."""
-
-    def __init__(self, profile: AgentProfile) -> None: ...
 
     @property
     def facts(self) -> AgentFacts: ...

@@ -12,7 +12,9 @@ PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
 
 class Scripted:
-    facts = AgentFacts(name="scripted", family="scripted", programs=(PLAYER,), version=(), resumes=True, reports_cost=True)
+    facts = AgentFacts(
+        name="scripted", family="scripted", programs=(PLAYER,), version=(), resumes=True, reports_cost=True
+    )
 
     def __init__(self, profile: AgentProfile) -> None:
         self._profile = profile
@@ -20,7 +22,9 @@ class Scripted:
     def start(self, task: AgentTask) -> Command:
         script = task.model or self._profile.model
         if not script:
-            raise BadRequest("the scripted agent needs a script", hint="--agent scripted:FILE.toml; see docs: scripted agent")
+            raise BadRequest(
+                "the scripted agent needs a script", hint="--agent scripted:FILE.toml; see docs: scripted agent"
+            )
         return Command(
             argv=(PLAYER, script, str(task.number), task.session or ""),
             stdin=task.prompt.encode(),

@@ -1,12 +1,12 @@
-"""One attempt, the central half. Each step is stored before the next begins, so a crash repeats only what it cut off."""
+"""One attempt, the central half; each step is stored before the next, so a crash repeats only what it cut off."""
 
 from __future__ import annotations
 
 import asyncio
-import datetime
 import hashlib
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from corral import __version__
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.errors import CorralError, StoreTrouble
-from corral.events import VITAL, Checked, Ended, Event, Moved, Noted, Spent, Started
+from corral.events import VITAL, Checked, Ended, Event, Heard, Moved, Noted, Spent, Started
 from corral.model import (
     ENCODER,
     AgentTask,
@@ -37,14 +37,23 @@ from corral.world.process import Limits
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_EVENT_BYTES = 50_000, 64 << 20  #: of an attempt, in the store; the raw log has more
-Listener = Callable[[str, str | None, str | None, Event], None]
+Listener = Callable[[Heard], None]
 
 
 class AttemptCourse:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(self, record: AttemptRecord, node: Node, dressed: Outfit, host: Host, store: Store, listen: Listener) -> None:
-        self.record, self.node, self.dressed, self.host, self.store, self.listen = record, node, dressed, host, store, listen
+    def __init__(
+        self, record: AttemptRecord, node: Node, dressed: Outfit, host: Host, store: Store, listen: Listener
+    ) -> None:
+        self.record, self.node, self.dressed, self.host, self.store, self.listen = (
+            record,
+            node,
+            dressed,
+            host,
+            store,
+            listen,
+        )
         self.attempt = record.attempt
         self.folder = Path(record.folder)
         self.over_budget = False
@@ -158,7 +167,9 @@ class AttemptCourse:
         again = await host.check(self._beside("recheck"), original, task.checks, "recheck")
         files = ", ".join(changed[:5])
         return [
-            first if second.passed else _noted(first, second, f"`{first.command}` passes only with changed tests: {files}")
+            first
+            if second.passed
+            else _noted(first, second, f"`{first.command}` passes only with changed tests: {files}")
             for first, second in zip(results, again, strict=True)
         ]
 
@@ -185,9 +196,7 @@ class AttemptCourse:
 
     async def _receipt(self, commit: str) -> Receipt:
         repository, attempt = self.host.repository, self.attempt
-        tree, patch = await asyncio.gather(
-            repository.tree_of(commit), repository.patch(self.host.plan.base, commit)
-        )
+        tree, patch = await asyncio.gather(repository.tree_of(commit), repository.patch(self.host.plan.base, commit))
         receipt = Receipt(
             attempt=attempt.id,
             agent=attempt.agent,
@@ -202,7 +211,7 @@ class AttemptCourse:
             status=attempt.status,
             task_sha256=hashlib.sha256(self.node.task.prompt.encode()).hexdigest(),
             corral=__version__,
-            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         async with self.host.repository_lock():
             text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
@@ -223,7 +232,7 @@ class AttemptCourse:
                 event = Noted("it says too much: the rest is in its raw log only")
             self._event_bytes += len(getattr(event, "text", "") or getattr(event, "output", ""))
         self.store.note(self.record.run, event, at=time.time(), node=self.node.id, attempt=self.attempt.id)
-        self.listen(self.record.run, self.node.id, self.attempt.id, event)
+        self.listen(Heard(self.record.run, self.node.id, self.attempt.id, event))
         if isinstance(event, Started):
             self.attempt.session = event.session or self.attempt.session
             self.attempt.model = self.attempt.model or event.model

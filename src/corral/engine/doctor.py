@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import agents, config
 from corral.config import Config
@@ -52,7 +52,14 @@ async def examine(engine: Engine) -> Doctor:
     parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
     usable = [agent for agent in found if agent.program and agent.name != "scripted"]
     if not usable:
-        parts.append(Part(name="agents", ok=False, found="no agent program was found", remedy="install one, e.g. npm install -g @anthropic-ai/claude-code"))
+        parts.append(
+            Part(
+                name="agents",
+                ok=False,
+                found="no agent program was found",
+                remedy="install one, e.g. npm install -g @anthropic-ai/claude-code",
+            )
+        )
     return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts))
 
 
@@ -74,15 +81,18 @@ def _load(engine: Engine) -> Config:
 async def _agent(name: str, settings: Config) -> AgentReport:
     agent = agents.find(name, settings.agents)
     facts, profile = agent.facts, settings.agents.get(name, AgentProfile())
-    base = {"name": name, "model": profile.model, "resumes": facts.resumes, "reports_cost": facts.reports_cost}
+    report = AgentReport(
+        name=name, model=profile.model, resumes=facts.resumes, reports_cost=facts.reports_cost, login="none needed"
+    )
     if name == "scripted":
-        return AgentReport(**base, program="built in", login="none needed")
+        return structs.replace(report, program="built in")
     dressed = Outfit(name, agent, profile, {})
     try:
         program = dressed.program(profile.program or facts.programs[0])
     except CorralError as error:
-        return AgentReport(**base, remedy=error.hint)
-    return AgentReport(**base, program=str(program), version=await _version(program, facts.version), login=_login(dressed))
+        return structs.replace(report, login="-", remedy=error.hint)
+    version = await _version(program, facts.version)
+    return structs.replace(report, program=str(program), version=version, login=_login(dressed))
 
 
 async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
@@ -128,7 +138,12 @@ def _store(engine: Engine) -> Part:
         sound = engine.store.integrity()
     except CorralError as error:
         return Part(name="store", ok=False, found=str(error), remedy=error.hint)
-    return Part(name="store", ok=sound == "ok", found=f"{engine.home} ({sound}; Python {sys.version.split()[0]})", remedy="" if sound == "ok" else "corral export > backup.jsonl, then move the file away")
+    return Part(
+        name="store",
+        ok=sound == "ok",
+        found=f"{engine.home} ({sound}; Python {sys.version.split()[0]})",
+        remedy="" if sound == "ok" else "corral export > backup.jsonl, then move the file away",
+    )
 
 
 def _settings(engine: Engine) -> Part:

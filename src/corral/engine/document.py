@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from corral.model import Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
 from corral.world.store.sqlite import Store
@@ -40,7 +40,7 @@ def build(store: Store, run: str) -> Run:
 
 
 def moment(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def total_cost(attempts: Iterable[Attempt]) -> Cost:
@@ -48,7 +48,8 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     known = [cost.usd for cost in costs if cost.usd is not None]
     if not costs:
         return Cost()
-    return Cost(round(sum(known), 6) if known else None, max((cost.source for cost in costs), key=SOURCES.index))
+    worst = SOURCES[max(SOURCES.index(cost.source) for cost in costs)]
+    return Cost(round(sum(known), 6) if known else None, worst)
 
 
 def winner(nodes: Sequence[NodeState]) -> Attempt | None:

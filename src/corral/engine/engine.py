@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corral import config
 from corral.engine import document
 from corral.errors import BadRequest
-from corral.events import Stored
+from corral.events import Heard, Stored
 from corral.model import OPEN, Attempt, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
@@ -166,13 +166,13 @@ class Engine:
             return document.build(self.store, run)
         if self._take_over(run):
             self.store.order(run, "stop", by, time.time())
-            return await self.drive(run, lambda *_: None)
+            return await self.drive(run, _nobody)
         self.store.order(run, "stop", by, time.time())
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
                 if self._take_over(run):  # its owner died meanwhile
-                    return await self.drive(run, lambda *_: None)
+                    return await self.drive(run, _nobody)
                 await bell.listen(0.5)
         finally:
             bell.close()
@@ -200,6 +200,10 @@ class Engine:
     def _orphaned(self, run: str) -> bool:
         owner = self.store.run(run).owner
         return owner is None or custody.alive(owner) is False
+
+
+def _nobody(_: Heard) -> None:
+    """Listen to nothing."""
 
 
 def _pick(run: Run, named: str | None) -> Attempt:

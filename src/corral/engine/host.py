@@ -77,11 +77,19 @@ class Host:
     # --- the agent
 
     async def work(
-        self, made: Workspace, folder: Path, dressed: Outfit, task: AgentTask, limits: Limits, emit: Callable[[Event], None]
+        self,
+        made: Workspace,
+        folder: Path,
+        dressed: Outfit,
+        task: AgentTask,
+        limits: Limits,
+        emit: Callable[[Event], None],
     ) -> Worked:
         """Run the agent in its box to its end, telling its events as they come."""
         box = self._box(made, folder)
-        task = structs.replace(task, workspace=str(made.tree), home=home_in_box(box, self.level), boxed=self.level != "none")
+        task = structs.replace(
+            task, workspace=str(made.tree), home=home_in_box(box, self.level), boxed=self.level != "none"
+        )
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         self._fill_home(folder / "home", command.files, dressed)
@@ -107,7 +115,9 @@ class Host:
         logs = {name: Log(self.logs / f"{name}.log") for name in ("stdout", "stderr")}
         try:
             with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin) as start:
-                ended = await process.follow(start, limits, heard, lambda name, chunk: logs[name].write(chunk), self.stop)
+                ended = await process.follow(
+                    start, limits, heard, lambda name, chunk: logs[name].write(chunk), self.stop
+                )
         finally:
             for log in logs.values():
                 log.close()
@@ -138,7 +148,9 @@ class Host:
         bundle.unlink(missing_ok=True)
         message = f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
         box = self._box(made, folder, writable=(folder / "out",))
-        with confine(workspace.collect_command(message, self.plan.base, bundle), box, self.level, tag=self.attempt) as start:
+        with confine(
+            workspace.collect_command(message, self.plan.base, bundle), box, self.level, tag=self.attempt
+        ) as start:
             finished = await process.run(start)
         if finished.code != 0:
             words = finished.err.decode(errors="replace").strip()
@@ -169,7 +181,11 @@ class Host:
         limits = Limits(timeout_seconds=self.plan.flow.nodes[0].task.timeout_seconds)
         started = time.monotonic()
         ended = await self._in_box(["/bin/sh", "-c", check], self._box(made, folder), limits, Log(path), tail)
-        note = {"timeout": f"`{check}` was not done in time", "stopped": "stopped", "flood": f"`{check}` printed more than 4 GB"}
+        note = {
+            "timeout": f"`{check}` was not done in time",
+            "stopped": "stopped",
+            "flood": f"`{check}` printed more than 4 GB",
+        }
         return CheckResult(
             command=check,
             exit_code=ended.code,
@@ -225,12 +241,15 @@ class Host:
 
         try:
             with confine(argv, box, self.level, tag=self.attempt) as start:
-                return await process.follow(start, limits, lambda *_: None, raw, self.stop)
+                return await process.follow(start, limits, _unheard, raw, self.stop)
         finally:
             log.close()
+
+
+def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+    """Hear no single lines: the log and its tail are enough."""
 
 
 def _subject(task: Task) -> str:
     first = task.prompt.strip().splitlines()[0]
     return first if len(first) <= 72 else first[:69] + "..."
-

@@ -12,8 +12,8 @@ from corral.engine.attempt import AttemptCourse, Listener, can_continue
 from corral.engine.host import Host
 from corral.engine.outfit import outfit
 from corral.errors import CorralError
-from corral.events import Event, Moved, Noted
-from corral.model import Attempt, AttemptRecord, Node, NodeState, Status
+from corral.events import Event, Heard, Moved, Noted
+from corral.model import Attempt, AttemptRecord, NodeState, Status
 from corral.rules import naming, prompt, schedule
 from corral.world import workspace
 from corral.world.git import Repository
@@ -161,7 +161,7 @@ class Drive:
 
     def _note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
-        self.listen(self.run, node, attempt, event)
+        self.listen(Heard(self.run, node, attempt, event))
 
     def _remove_leavings(self) -> None:
         """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""
@@ -201,4 +201,3 @@ class Drive:
                 await bell.listen(1.0)
         finally:
             bell.close()
-

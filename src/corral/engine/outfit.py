@@ -52,7 +52,9 @@ class Outfit(Struct, frozen=True):
             install = self.agent.facts.install
             raise BadRequest(
                 f"the agent `{self.name}` is not installed: there is no program `{name}`",
-                hint=f"{install}; or name its program: [agents.{self.name}] program = \"...\"" if install else "look at `command` of that agent",
+                hint=f'{install}; or name it: [agents.{self.name}] program = "..."'
+                if install
+                else "look at its `command`",
             )
         return found
 
@@ -61,8 +63,8 @@ def outfit(name: str, config: Config) -> Outfit:
     """Dress an agent: who it is, and which variables it is given."""
     if f"agents.{name}" in config.untrusted:
         raise BadRequest(
-            f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from the repository, which you have not trusted",
-            hint="read that file, then `corral trust`, or run with --trust",
+            f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from a file you have not trusted",
+            hint="read it, then `corral trust`, or run with --trust",
         )
     agent = agents.find(name, config.agents)
     profile = config.agents.get(name, AgentProfile())

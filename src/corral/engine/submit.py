@@ -155,7 +155,7 @@ def _try_checks(task: Task, settings: Config, folder: Path) -> None:
             if visible.find(first, {"PATH": searched}) is None:
                 raise BadRequest(
                     f"--check {check}: there is no program `{first}`",
-                    hint="install it where the box sees it, activate its environment, or install it by [workspace] setup",
+                    hint="install it, activate its environment, or have [workspace] setup install it",
                 )
 
 

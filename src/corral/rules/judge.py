@@ -24,9 +24,13 @@ def of_agent(ended: Ended | None, why: str, limit: str) -> Verdict | None:
         return None  # it had said its last word before the limit
     if why in ("timeout", "idle"):
         words = "it said nothing for" if why == "idle" else "it was not done within"
-        return Verdict("timed_out", Failure("crash", f"{words} {limit}", f"raise it with --{why if why == 'timeout' else 'idle'}"))
+        return Verdict(
+            "timed_out", Failure("crash", f"{words} {limit}", f"raise it with --{why if why == 'timeout' else 'idle'}")
+        )
     if why == "flood":
-        return Verdict("failed", Failure("flood", "it printed more than 4 GB", "see `corral logs`; it may be in a loop"))
+        return Verdict(
+            "failed", Failure("flood", "it printed more than 4 GB", "see `corral logs`; it may be in a loop")
+        )
     if ended is None:
         return Verdict("failed", Failure("crash", "it ended without a result"))
     if ended.status:
@@ -40,7 +44,9 @@ def of_work(task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckRe
     if failed:
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
-        return Verdict("failed", Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows its output"))
+        return Verdict(
+            "failed", Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows its output")
+        )
     if not attempt.files_changed and not task.read_only:
         if ended.denied:
             tools = ", ".join(ended.denied)
@@ -82,7 +88,9 @@ def is_test(path: str) -> bool:
 
 
 def _inside(path: str, named: set[str]) -> bool:
-    return any(folder.rstrip("/") in {str(parent) for parent in PurePosixPath(path).parents} - {"."} for folder in named)
+    return any(
+        folder.rstrip("/") in {str(parent) for parent in PurePosixPath(path).parents} - {"."} for folder in named
+    )
 
 
 def _names(prompt: str, path: str) -> bool:

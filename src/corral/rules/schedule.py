@@ -119,7 +119,11 @@ def reason(attempt: Attempt) -> str:
 def _why(attempt: Attempt) -> str:
     count = len(attempt.checks)
     checks = "all checks pass" if count > 1 else "its check passes" if count else "no check was asked for"
-    return f"{checks}; {len(attempt.files_changed)} files changed" if attempt.files_changed else f"{checks}; nothing changed"
+    return (
+        f"{checks}; {len(attempt.files_changed)} files changed"
+        if attempt.files_changed
+        else f"{checks}; nothing changed"
+    )
 
 
 def _finish(situation: Situation) -> Finish:

@@ -16,7 +16,7 @@ from corral.errors import BadRequest, GitTrouble
 from corral.world import process
 from corral.world.process import Finished, Owner, Start
 
-OLDEST = (2, 38)  #: the first with `merge-tree --write-tree`
+OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
 EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -53,11 +53,11 @@ async def version() -> tuple[int, ...]:
     except Exception as error:
         raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
-    found = tuple(int(part or 0) for part in match.groups()) if match else (0,)
-    if found < OLDEST:
+    found = [int(part or 0) for part in match.groups()] if match else [0]
+    if found < list(OLDEST):
         have, need = ".".join(map(str, found)), ".".join(map(str, OLDEST))
         raise BadRequest(f"git {have} is too old", hint=f"corral needs git {need} or later")
-    return found
+    return tuple(found)
 
 
 class Repository:
@@ -137,7 +137,11 @@ class Repository:
         start = Start(
             argv=["git", *SAFE, "config", "--get-regexp", r"^user\.(name|email)$"], env=env, cwd=str(self.folder)
         )
-        pairs = dict(line.split(" ", 1) for line in (await process.run(start)).out.decode(errors="replace").splitlines() if " " in line)
+        pairs = dict(
+            line.split(" ", 1)
+            for line in (await process.run(start)).out.decode(errors="replace").splitlines()
+            if " " in line
+        )
         self._identity = pairs.get("user.name", "Corral"), pairs.get("user.email", "corral@localhost")
         return self._identity
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -68,7 +68,8 @@ class Exit(Struct, frozen=True, kw_only=True):
 def watch_children() -> None:
     """Learn of ended children by pidfd: 3.11 would otherwise keep a thread for each."""
     if sys.version_info < (3, 12) and sys.platform == "linux":
-        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
+        # Deprecated since 3.12, where it is what happens anyway.
+        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())  # pyright: ignore[reportDeprecated]
 
 
 async def run(start: Start, *, timeout: float = 600.0, most: int = 64 << 20) -> Finished:  # noqa: ASYNC109
@@ -122,9 +123,7 @@ async def follow(
         await ended
         # A grandchild may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
-        for task in (*reading, feeding, watching):
-            task.cancel()
-        await asyncio.gather(*reading, feeding, watching, return_exceptions=True)
+        await _cancel(*reading, feeding, watching)
         for task in reading:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise error
@@ -134,6 +133,12 @@ async def follow(
             await asyncio.shield(process.wait())
         leftovers = sweep(start.tag) if start.tag else []
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Watch:
@@ -215,7 +220,6 @@ async def _read(
 
 
 async def _spawn(start: Start) -> asyncio.subprocess.Process:
-    as_user = {"user": start.owner.uid, "group": start.owner.gid, "extra_groups": []} if start.owner else {}
     try:
         return await asyncio.create_subprocess_exec(
             *start.argv,
@@ -226,7 +230,9 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
             stderr=asyncio.subprocess.PIPE,
             pass_fds=start.pass_fds,
             start_new_session=True,
-            **as_user,
+            user=start.owner.uid if start.owner else None,
+            group=start.owner.gid if start.owner else None,
+            extra_groups=() if start.owner else None,
         )
     except FileNotFoundError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +19,8 @@ from corral.world.process import Owner, Start
 
 MOST_FILES, MOST_BYTES = 20_000, 1 << 30  #: a plain folder larger than this is more likely a mistake than a project
 MOST_BUNDLE = 4 << 30
+#: What tools leave behind and nobody commits: not part of an agent's work even where .gitignore forgets it.
+DROPPINGS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n.venv/\nnode_modules/\n.DS_Store\n"
 WHO = {
     "GIT_AUTHOR_NAME": "Corral",
     "GIT_AUTHOR_EMAIL": "corral@localhost",
@@ -71,7 +73,7 @@ def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: 
         + ("[extensions]\n\tobjectformat = sha256\n" if sha256 else "")
         + f'[user]\n\tname = "{name}"\n\temail = "{email}"\n[gc]\n\tauto = 0\n'
     )
-    (git_dir / "info" / "exclude").write_text("")
+    (git_dir / "info" / "exclude").write_text(DROPPINGS)
     if commit:
         reference = git_dir / "refs" / "heads" / branch
         reference.parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +93,14 @@ async def _submodules(repository: Repository, commit: str, tree: Path) -> None:
     """Fill submodules from what the repository has of them; what it lacks stays an empty folder."""
     if not (tree / ".gitmodules").is_file():
         return
-    listed = await repository.git("config", "--blob", f"{commit}:.gitmodules", "--null", "--get-regexp", r"\.path$", fine=(0, 1))
+    listed = await repository.git(
+        "config", "--blob", f"{commit}:.gitmodules", "--null", "--get-regexp", r"\.path$", fine=(0, 1)
+    )
     entries = await repository.git("ls-tree", "-r", "-z", commit)
     links = {
-        row.split(b"\t", 1)[1]: row.split()[2].decode() for row in entries.out.split(b"\0") if row.startswith(b"160000 ")
+        row.split(b"\t", 1)[1]: row.split()[2].decode()
+        for row in entries.out.split(b"\0")
+        if row.startswith(b"160000 ")
     }
     for row in listed.out.split(b"\0"):
         key, _, path = row.partition(b"\n")
@@ -196,7 +202,7 @@ async def add_note(repository: Repository, commit: str, notes: str, text: bytes)
 
 
 @contextlib.contextmanager
-def _for_owner(file: Path, owner: Owner | None) -> Iterator[Path]:
+def _for_owner(file: Path, owner: Owner | None) -> Generator[Path]:
     """Show a file to a repository's owner who may not enter our state folder."""
     if owner is None:
         yield file
@@ -242,14 +248,19 @@ async def folder_as_repository(folder: Path, state: Path) -> tuple[Repository, s
 def _refuse_large(folder: Path) -> None:
     count = size = 0
     if folder in (Path.home(), Path("/")):
-        raise BadRequest(f"{folder} is not a repository, and too much to copy", hint="change into your project, or `git init` there")
+        raise BadRequest(
+            f"{folder} is not a repository, and too much to copy", hint="change into your project, or `git init` there"
+        )
     for root, _, files in os.walk(folder):
         count += len(files)
         for name in files:
             with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH116, PTH118 -- a loop over many
+                size += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 -- a loop over many
         if count > MOST_FILES or size > MOST_BYTES:
-            raise BadRequest(f"{folder} is not a repository, and too much to copy", hint="`git init` there, or name a smaller folder with --repo")
+            raise BadRequest(
+                f"{folder} is not a repository, and too much to copy",
+                hint="`git init` there, or name a smaller folder with --repo",
+            )
 
 
 def _short_hash(text: str) -> str:

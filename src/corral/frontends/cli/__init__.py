@@ -77,7 +77,11 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 -- our fault: say so in one line, show the rest on demand
         if os.environ.get("CORRAL_DEBUG"):
             traceback.print_exc()
-        return complain(f"corral itself failed: {type(error).__name__}: {error}", "CORRAL_DEBUG=1 shows where; nothing stored is lost", 1)
+        return complain(
+            f"corral itself failed: {type(error).__name__}: {error}",
+            "CORRAL_DEBUG=1 shows where; nothing stored is lost",
+            1,
+        )
     return result if isinstance(result, int) else 0
 
 
@@ -91,4 +95,3 @@ def complain(message: str, hint: str, code: int) -> int:
 def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"see `{context.command_path} --help`" if context else "see `corral --help`"
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import click
@@ -17,7 +17,7 @@ from corral.model import Run
 
 
 @contextmanager
-def engine() -> Iterator[Engine]:
+def engine() -> Generator[Engine]:
     opened = Engine()
     try:
         yield opened
@@ -87,7 +87,14 @@ def show(run: str, *, as_json: bool) -> None:
         return
     click.echo("\n".join(words.summary(found)))
     rows = [
-        (attempt.id, attempt.status, words.seconds(attempt.seconds), words.money(attempt.cost), attempt.agent, _remark(found, attempt.id))
+        (
+            attempt.id,
+            attempt.status,
+            words.seconds(attempt.seconds),
+            words.money(attempt.cost),
+            attempt.agent,
+            _remark(found, attempt.id),
+        )
         for node in found.nodes
         for attempt in node.attempts
     ]
@@ -148,7 +155,17 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
         if stat or as_json:
             found = opened.changed_by(run, attempt)
             if as_json:
-                click.echo(msgspec.json.encode({"attempt": found.id, "commit": found.commit, "files_changed": found.files_changed, "insertions": found.insertions, "deletions": found.deletions}).decode())
+                click.echo(
+                    msgspec.json.encode(
+                        {
+                            "attempt": found.id,
+                            "commit": found.commit,
+                            "files_changed": found.files_changed,
+                            "insertions": found.insertions,
+                            "deletions": found.deletions,
+                        }
+                    ).decode()
+                )
             else:
                 click.echo("\n".join([*found.files_changed, f"+{found.insertions} -{found.deletions}"]))
             return

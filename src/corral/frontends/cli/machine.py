@@ -24,7 +24,11 @@ def agents(*, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
-        click.echo("\n".join(words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(a) for a in found])))
+        click.echo(
+            "\n".join(
+                words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(a) for a in found])
+            )
+        )
 
 
 @click.command()
@@ -52,13 +56,15 @@ def _row(agent: AgentReport) -> tuple[str, ...]:
 
 
 def _report(report: Doctor) -> list[str]:
-    lines = words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(agent) for agent in report.agents])
+    lines = words.table(
+        ("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(agent) for agent in report.agents]
+    )
     lines.append("")
     for part in report.parts:
         lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")
         if part.remedy:
             lines.append(f"     {'':<9}fix: {part.remedy}")
-    lines += ["", "ready: corral run \"...\"" if report.ok else "nothing can run here yet: see the fixes above"]
+    lines += ["", 'ready: corral run "..."' if report.ok else "nothing can run here yet: see the fixes above"]
     return lines
 
 

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from corral.events import CalledTool, Changed, Checked, Event, Moved, Noted, Said, Spent
+from corral.events import CalledTool, Changed, Checked, Event, Heard, Moved, Noted, Said, Spent
 from corral.frontends.cli import words
 
 
@@ -24,15 +24,17 @@ class Plain:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         pass
 
     def say(self, text: str) -> None:
         click.echo(text, err=True)
 
-    def hear(self, run: str, node: str | None, attempt: str | None, event: Event) -> None:
-        if isinstance(event, Noted | Checked) or (isinstance(event, Moved) and attempt):
-            self.say(words.one_line(words.event_words(event) or "", 300))
+    def hear(self, heard: Heard) -> None:
+        if isinstance(heard.event, Noted | Checked) or (isinstance(heard.event, Moved) and heard.attempt):
+            self.say(words.one_line(words.event_words(heard.event) or "", 300))
 
 
 class Silent(Plain):
@@ -55,13 +57,16 @@ class Terminal(Plain):
         self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._live.stop()
 
     def say(self, text: str) -> None:
         self._console.print(Text(text))
 
-    def hear(self, run: str, node: str | None, attempt: str | None, event: Event) -> None:
+    def hear(self, heard: Heard) -> None:
+        event, attempt = heard.event, heard.attempt
         if attempt:
             working = self._working.setdefault(attempt, _Working(attempt))
             working.hear(event)

@@ -19,8 +19,12 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.command()
 @click.argument("task")
 @click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]")
-@click.option("--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="Who does it; see `corral agents`.  [claude]")
-@click.option("--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable.")
+@click.option(
+    "--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="Who does it; see `corral agents`.  [claude]"
+)
+@click.option(
+    "--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable."
+)
 @click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
 @click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
@@ -28,8 +32,19 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
 @click.option("--timeout", metavar="TIME", help="Wall clock for each try: 90s, 20m, 2h.  [60m]")
 @click.option("--idle", metavar="TIME", help="How long an agent may be silent.  [15m]")
-@click.option("--retries", type=int, metavar="N", help="Further tries after a failure, also of a check.  [3, passing troubles only]")
-@click.option("--require-sandbox", "require", type=click.Choice(["strict", "none"]), default="strict", help="Start only at this level or above.  [strict]")
+@click.option(
+    "--retries",
+    type=int,
+    metavar="N",
+    help="Further tries after a failure, also of a check.  [3, passing troubles only]",
+)
+@click.option(
+    "--require-sandbox",
+    "require",
+    type=click.Choice(["strict", "none"]),
+    default="strict",
+    help="Start only at this level or above.  [strict]",
+)
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")

@@ -28,7 +28,14 @@ from corral.events import (
 )
 from corral.model import Attempt, CheckResult, Cost, Run
 
-COLOURS = {"done": "green", "failed": "red", "timed_out": "red", "over_budget": "yellow", "stopped": "yellow", "running": "cyan"}
+COLOURS = {
+    "done": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "over_budget": "yellow",
+    "stopped": "yellow",
+    "running": "cyan",
+}
 
 
 def status(text: str, width: int = 0) -> str:
@@ -93,7 +100,8 @@ def summary(run: Run) -> list[str]:
         return lines
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({shown.model})" if shown.model else ""
-    lines.append(f"agent    {shown.agent}{model}, {tries}, {seconds(run.seconds)}, {money(run.cost)}, sandbox {shown.sandbox.level}")
+    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), f"sandbox {shown.sandbox.level}")
+    lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:
         lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
@@ -116,7 +124,8 @@ def next_commands(run: Run, shown: Attempt) -> str:
 def changes(attempt: Attempt) -> str:
     if not attempt.files_changed:
         return "nothing"
-    names = ", ".join(attempt.files_changed[:4]) + (f" and {len(attempt.files_changed) - 4} more" if len(attempt.files_changed) > 4 else "")
+    more = len(attempt.files_changed) - 4
+    names = ", ".join(attempt.files_changed[:4]) + (f" and {more} more" if more > 0 else "")
     return f"{names}  +{attempt.insertions} -{attempt.deletions}"
 
 

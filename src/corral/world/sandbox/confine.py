@@ -67,9 +67,7 @@ def confine(argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: byt
     parent = ["-p", str(os.getpid())]
     env = {**box.env, "CORRAL_ATTEMPT": tag}
     if level == "none":
-        start = Start(
-            argv=[*launcher(), *parent, "--", *argv], env=env, cwd=str(box.workspace), stdin=stdin, tag=tag
-        )
+        start = Start(argv=[*launcher(), *parent, "--", *argv], env=env, cwd=str(box.workspace), stdin=stdin, tag=tag)
         return Confined(start)
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())

@@ -74,7 +74,7 @@ async def _try() -> Held:
 def _remedy(words: str) -> str:
     if "uid map" in words or "RTM_NEWADDR" in words or "user namespace" in words or "new namespace" in words:
         if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
-            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (or install an AppArmor profile for bwrap)"
+            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
         return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     if "disable-userns" in words:
         return "bubblewrap 0.8 or later is needed"

@@ -17,6 +17,9 @@ ETC = (
 )  # fmt: skip
 
 
+SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own
+
+
 class Box(Struct, frozen=True, kw_only=True):
     """What is inside: everything not named here does not exist for the agent."""
 
@@ -49,15 +52,15 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
 
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-        "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "box", "--clearenv",
+        "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
+        "--hostname", "box",
     ]  # fmt: skip
     arguments += _system()
     for name, text in _users(uid, gid).items():
         (box.folder / name).write_text(text)
         arguments += ["--ro-bind", source(box.folder / name), f"/etc/{name}"]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    for size, folder in ((256 << 20, "/dev/shm"), (2 << 30, "/tmp"), (64 << 20, "/run"), (2 << 30, "/var/tmp")):  # noqa: S108
-        arguments += ["--size", str(size), "--tmpfs", folder]
+    arguments += [word for folder, size in SCRATCH.items() for word in ("--size", str(size), "--tmpfs", folder)]
     for path in outermost(box.readable):
         if path.exists():
             arguments += ["--ro-bind", source(path), str(path)]

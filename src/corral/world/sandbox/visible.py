@@ -28,7 +28,9 @@ def find(program: str, environment: Mapping[str, str], folder: Path | None = Non
         path = Path(program).expanduser()
         path = path if path.is_absolute() else (folder or Path.cwd()) / path
         return path if os.access(path, os.X_OK) and path.is_file() else None
-    folders = [entry for entry in environment.get("PATH", "").split(os.pathsep) if entry and Path(entry).name != "shims"]
+    folders = [
+        entry for entry in environment.get("PATH", "").split(os.pathsep) if entry and Path(entry).name != "shims"
+    ]
     found = shutil.which(program, path=os.pathsep.join([*folders, *SYSTEM_PATH]))
     return Path(found).absolute() if found else None
 
@@ -80,7 +82,12 @@ def _installation(real: Path) -> list[Path]:
         return [Path(*real.parts[: real.parts.index("node_modules") + 1])]
     prefix = real.parent.parent
     # A home folder, a checkout or a test's scratch folder may hold `bin` too: only a real prefix is shown whole.
-    if real.parent.name == "bin" and (prefix / "lib").is_dir() and not (prefix / ".git").exists() and prefix.name != ".local":
+    if (
+        real.parent.name == "bin"
+        and (prefix / "lib").is_dir()
+        and not (prefix / ".git").exists()
+        and prefix.name != ".local"
+    ):
         return [prefix]
     return [real]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -87,7 +87,7 @@ REMEDIES = (
 
 
 @contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translated(path: Path) -> Generator[None]:
     """Turn sqlite's errors into ours, each with a way out."""
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
@@ -53,7 +53,7 @@ class Store:
     # --- transactions and events
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None]:
         """Do all or nothing; events noted before are written with it, so the log's order is the order of things."""
         if self._depth:
             yield
@@ -202,7 +202,13 @@ class Store:
     def move_node(self, run: str, node: NodeState) -> None:
         with self.transaction():
             self._do(
-                "move_node", run=run, id=node.id, status=node.status, reason=node.reason, winner=node.winner, why=node.why
+                "move_node",
+                run=run,
+                id=node.id,
+                status=node.status,
+                reason=node.reason,
+                winner=node.winner,
+                why=node.why,
             )
 
     def next_place(self, run: str) -> int:

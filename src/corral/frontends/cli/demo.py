@@ -1,0 +1,77 @@
+"""`corral demo`: the whole loop in a throw-away repository, with scripted agents and the real everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from corral.engine import demonstration
+from corral.engine.engine import Engine
+from corral.engine.loop import watch_children
+from corral.frontends.cli import words
+from corral.frontends.cli.progress import display
+from corral.model import Request, Run
+
+CHECK = "python3 -m unittest -q"
+TASK = "add() gives wrong results for negative numbers: fix it"
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
+def demo(*, keep: bool) -> int:
+    """See the whole loop: a check that fails, a retry, proof, a diff. No key, no config, no network."""
+    watch_children()
+    folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
+    try:
+        return asyncio.run(_play(folder))
+    finally:
+        if keep:
+            click.echo(f"\nkept: cd {folder / 'calculator'} && CORRAL_HOME={folder / 'state'} corral show @last")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _play(folder: Path) -> int:
+    repository, script = await demonstration.build(folder)
+    engine = Engine(folder / "state")
+    click.echo(
+        "The agent in this demo is scripted: no model is asked. All else is real: git, sandbox, processes, checks.\n"
+    )
+    click.echo("1. A repository with a bug. Its test fails on the base:\n")
+    click.echo(_indent(await demonstration.failing_test(repository, CHECK)) + "\n")
+    click.echo(f'2. corral run "{TASK}" --check "{CHECK}" --retries 1\n')
+    request = Request(
+        prompt=TASK,
+        repo=str(repository),
+        agents=(f"scripted:{script}",),
+        checks=(CHECK,),
+        retries=1,
+        unsandboxed=True,  # these agents are our own: the best level there is will do, and is told
+    )
+    with display(quiet=False) as shown:
+        run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
+    click.echo("\n" + _indent("\n".join(words.summary(run))))
+    _explain(run)
+    click.echo(f"4. corral diff {run.run}\n")
+    click.echo(_indent((await engine.diff(run.run)).decode()))
+    click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
+    click.echo(_indent(await demonstration.picture(repository)))
+    engine.close()
+    click.echo('\nNow yours: corral doctor, then corral run "..." --check "..." in a repository.')
+    return 0 if run.status == "done" else 1
+
+
+def _explain(run: Run) -> None:
+    click.echo("\n3. What happened:")
+    for attempt in run.nodes[0].attempts:
+        why = attempt.error.message if attempt.error else "proven: the check passes in a clean checkout of its commit"
+        click.echo(f"   try {attempt.number}: the agent said it was done. {attempt.status}: {why}")
+    click.echo("")
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"   {line}" for line in text.splitlines())
