@@ -129,16 +129,17 @@ class _File:
             raise BadRequest(f"{self.where(name)}: `{name}` is a table", hint=f"write it as [{name}]")
         return cast("dict[str, Any]", value)
 
-    def where(self, *path: str) -> str:
-        """Name file and line of a key, as far as its text shows it."""
-        key = re.escape(path[-1])
-        pattern = re.compile(rf"^\s*(?:\[[^\]]*\b{key}\b[^\]]*\]|[\"']?{key}[\"']?\s*=)")
-        table = re.compile(rf"^\s*\[{re.escape('.'.join(path[:-1]))}\]") if len(path) > 1 else None
-        inside = table is None
+    def where(self, first: str, *rest: str) -> str:
+        """Name file and line of a key or a table, as far as the text shows it."""
+        path = (first, *rest)
+        header = re.compile(rf"^\s*\[{_dotted(path)}\]")
+        parent = re.compile(rf"^\s*\[{_dotted(path[:-1])}\]") if rest else None
+        key = re.compile(rf"^\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
+        inside = parent is None
         for number, line in enumerate(self.text.splitlines(), 1):
-            inside = inside or bool(table and table.match(line))
-            if inside and pattern.match(line):
+            if header.match(line) or (inside and key.match(line)):
                 return f"{self.path}:{number}"
+            inside = inside or bool(parent and parent.match(line))
         return str(self.path)
 
     def check_keys(self) -> None:
@@ -155,7 +156,11 @@ class _File:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(known)
-                raise BadRequest(f"{self.where(*path, key)}: unknown key `{'.'.join((*path, key))}`", hint=hint)
+                raise BadRequest(f"{self.where(*(*path, key))}: unknown key `{'.'.join((*path, key))}`", hint=hint)
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in path)
 
 
 def _convert(table: dict[str, Any], kind: type[T], file: _File, name: str) -> T:
@@ -163,8 +168,8 @@ def _convert(table: dict[str, Any], kind: type[T], file: _File, name: str) -> T:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         key = re.search(r"`\$\.([A-Za-z_]+)", str(error))
-        path = (*name.split("."), key.group(1)) if key else tuple(name.split("."))
-        raise BadRequest(f"{file.where(*path)}: [{name}] {error}", hint="see docs: configuration") from error
+        first, *rest = (*name.split("."), key.group(1)) if key else name.split(".")
+        raise BadRequest(f"{file.where(first, *rest)}: [{name}] {error}", hint="see docs: configuration") from error
 
 
 def _defaults(mine: _File, theirs: _File) -> Defaults:

@@ -25,7 +25,3 @@ class StoreTrouble(CorralError):
 
 class GitTrouble(CorralError):
     """git refused or failed."""
-
-
-class BoxTrouble(CorralError):
-    """The sandbox could not be built or did not start."""

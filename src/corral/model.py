@@ -265,6 +265,7 @@ class AttemptRecord(Struct, kw_only=True):
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()
+    diff_sha256: str = ""
     receipt: Receipt | None = None
 
 

@@ -198,7 +198,7 @@ def _ending(message: _Line) -> list[Event]:
 
 
 HINTS: dict[ErrorClass, str] = {
-    "auth": "log in with `claude`, or set ANTHROPIC_API_KEY; then `corral retry @last`",
+    "auth": "log in with `claude`, or set ANTHROPIC_API_KEY",
     "not_found": "is the model's name right? --agent claude:MODEL",
     "context_too_long": "give it a smaller task or fewer files",
 }

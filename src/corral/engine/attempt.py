@@ -95,7 +95,7 @@ class AttemptCourse:
         self.attempt.sandbox = SandboxReport(self.host.level)
         self._step("new")
         if record.continues:
-            made, told = self.host.adopt(self.folder), prompt.continued()
+            made, told = self.host.take_over(self.folder), prompt.continued()
         else:
             made, told = await self.host.make(self.folder, self.host.plan.base), prompt.build(task, record.fed_back)
         self.host.logs.mkdir(parents=True, exist_ok=True)
@@ -132,11 +132,12 @@ class AttemptCourse:
     async def _collect(self) -> None:
         commit = await self.host.collect(self.folder, self.node.id, self.record.run)
         if commit:
-            stat = await self.host.repository.diffstat(self.host.plan.base, commit)
+            change = await self.host.repository.change(self.host.plan.base, commit)
+            self.record.diff_sha256 = hashlib.sha256(change.patch).hexdigest()
             self.attempt.commit = commit
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
-            self.attempt.files_changed = stat.files
-            self.attempt.insertions, self.attempt.deletions = stat.insertions, stat.deletions
+            self.attempt.files_changed = change.files
+            self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
         self._step("collected")
 
     async def _prove(self) -> None:
@@ -196,14 +197,13 @@ class AttemptCourse:
 
     async def _receipt(self, commit: str) -> Receipt:
         repository, attempt = self.host.repository, self.attempt
-        tree, patch = await asyncio.gather(repository.tree_of(commit), repository.patch(self.host.plan.base, commit))
         receipt = Receipt(
             attempt=attempt.id,
             agent=attempt.agent,
             base=self.host.plan.base,
             commit=commit,
-            tree=tree,
-            diff_sha256=hashlib.sha256(patch).hexdigest(),
+            tree=await repository.tree_of(commit),
+            diff_sha256=self.record.diff_sha256,
             checks=attempt.checks,
             cost=attempt.cost,
             tokens=attempt.tokens,

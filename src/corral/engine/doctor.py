@@ -75,7 +75,7 @@ def _load(engine: Engine) -> Config:
     try:
         return load(file.parent if file else here, engine.home, trust=False)
     except CorralError:
-        return config.load(None)  # what is wrong with the repository's file is said under `settings`
+        return Config()  # what is wrong is said under `settings`
 
 
 async def _agent(name: str, settings: Config) -> AgentReport:

@@ -111,7 +111,7 @@ class Engine:
             return b""
         hidden = Path(plan.git_dir).is_relative_to(self.home)
         repository = Repository(Path(plan.repo), Path(plan.git_dir), work_tree=not hidden)
-        return await repository.patch(plan.base, chosen.commit)
+        return (await repository.change(plan.base, chosen.commit)).patch
 
     # --- act
 

@@ -60,8 +60,14 @@ class Host:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
 
-    def adopt(self, folder: Path) -> Workspace:
-        """Take over the workspace that an earlier attempt left."""
+    def take_over(self, folder: Path) -> Workspace:
+        """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
+        if self._owner:
+            for name in ("work", "home", "out", "tmp"):
+                workspace.give(folder / name, self._owner)
+        return self._made(folder)
+
+    def _made(self, folder: Path) -> Workspace:
         tree = folder / "work"
         lines = (tree / ".git/objects/info/alternates").read_text().splitlines()
         return Workspace(tree, tuple(Path(line) for line in lines))
@@ -143,7 +149,7 @@ class Host:
 
     async def collect(self, folder: Path, node: str, run: str) -> str | None:
         """Take all the agent's work into the repository; return its last commit, or None when it changed nothing."""
-        made = self.adopt(folder)
+        made = self._made(folder)
         bundle = folder / "out" / "work.bundle"
         bundle.unlink(missing_ok=True)
         message = f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"

@@ -18,10 +18,7 @@ from corral.rules import naming, prompt, schedule
 from corral.world import workspace
 from corral.world.git import Repository
 from corral.world.notice import Bell
-from corral.world.process import watch_children
 from corral.world.store.sqlite import Store
-
-__all__ = ["Drive", "watch_children"]
 
 FLUSH_SECONDS = 0.05
 LEASE_SECONDS, RENEW_SECONDS = 15.0, 3.0
@@ -41,6 +38,7 @@ class Drive:
         self._stops: dict[str, asyncio.Event] = {}
         self._wake = asyncio.Event()
         self._stopping: str | None = None
+        self._waits_until = 0.0
         self._background: list[asyncio.Task[None]] = []
 
     async def to_the_end(self) -> None:
@@ -80,7 +78,9 @@ class Drive:
                     self._settle(action)
                 case schedule.WaitUntil():
                     wait = max(0.0, action.time - time.time())
-                    self._note(Noted(f"the next try starts in {wait:.0f} s"))
+                    if action.time != self._waits_until:
+                        self._waits_until = action.time
+                        self._note(Noted(f"the next try starts in {wait:.0f} s"))
                 case schedule.Finish():
                     self._move(action.status, action.reason)
                     return True

@@ -16,7 +16,7 @@ from corral.errors import BadRequest
 from corral.model import AgentChoice, AgentTask, Request, RunPlan, Task
 from corral.rules import strategies
 from corral.world import git, workspace
-from corral.world.git import Repository
+from corral.world.git import Found, Repository
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import ORDER, probe
 from corral.world.trust import Trust
@@ -48,12 +48,13 @@ async def prepare(request: Request, state: Path) -> Submission:
     if not folder.is_dir():
         raise BadRequest(f"--repo {request.repo}: there is no such folder")
     folder = folder.resolve()
-    repository = await git.discover(folder)
-    settings = load(repository.folder if repository else folder, state, trust=request.trust)
+    found = await git.discover(folder)
+    top = found.repository.folder if found else folder
+    settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)
     task = _task(request, settings, prompt)
     _try_agent(choice, task, settings, request)
-    _try_checks(task, settings, repository.folder if repository else folder)
+    _try_checks(task, settings, top)
     held = await probe(state / "probe.json")
     level = held.level
     if ORDER.index(level) < ORDER.index(request.require) and not request.unsandboxed:
@@ -62,13 +63,14 @@ async def prepare(request: Request, state: Path) -> Submission:
             hint=f"{held.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
         )
     notes: list[str] = []
-    if repository is None:
+    if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
         repository, base = await workspace.folder_as_repository(folder, state)
         into = None
     else:
-        base, into = await _base(repository, request.base)
+        repository = found.repository
+        base, into = await _base(found, request.base)
         notes = await _notes(repository, request.base)
     plan = RunPlan(
         flow=strategies.single(task, choice),
@@ -159,19 +161,18 @@ def _try_checks(task: Task, settings: Config, folder: Path) -> None:
                 )
 
 
-async def _base(repository: Repository, named: str | None) -> tuple[str | None, str | None]:
+async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:
     """Return the commit to start from, and the branch to land on."""
-    branch = await repository.branch()
+    repository = found.repository
     if named is None:
-        base = await repository.commit_of("HEAD")
-        if base is None and branch is None:
+        if found.head is None and found.branch is None:
             raise BadRequest(f"{repository.folder}: HEAD names no commit", hint="check a branch out, or say --base")
-        return base, branch
+        return found.head, found.branch
     base = await repository.commit_of(named)
     if base is None:
         raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
     is_branch = await repository.commit_of(f"refs/heads/{named}") is not None
-    return base, named if is_branch else branch
+    return base, named if is_branch else found.branch
 
 
 async def _notes(repository: Repository, named: str | None) -> list[str]:

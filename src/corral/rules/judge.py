@@ -45,7 +45,8 @@ def of_work(task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckRe
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
         return Verdict(
-            "failed", Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows its output")
+            "failed",
+            Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows what it printed"),
         )
     if not attempt.files_changed and not task.read_only:
         if ended.denied:

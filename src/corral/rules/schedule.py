@@ -94,14 +94,15 @@ def _after(node: Node, tries: Sequence[Attempt], ended: float, situation: Situat
         return [Settle(node.id, "done", winner=last.id, why=_why(last))]
     if situation.stopping:
         return [Settle(node.id, "stopped", situation.stopping)]
-    if lost(last):
-        return [Begin(node.id, last.number, last.id)]
-    delay = retry.delay_seconds([attempt for attempt in tries if not lost(attempt)], situation.retry, node.task.retries)
+    own = [attempt for attempt in tries if not lost(attempt)]
+    delay = 0.0 if lost(last) else retry.delay_seconds(own, situation.retry, node.task.retries)
     if delay is None:
         return [Settle(node.id, last.status, reason(last))]
+    if node.task.budget_usd is not None and sum(each.cost.usd or 0.0 for each in tries) >= node.task.budget_usd:
+        return [Settle(node.id, "over_budget", f"the budget of ${node.task.budget_usd:g} is used up")]
     if ended + delay > situation.now:
         return [WaitUntil(ended + delay)]
-    return [Begin(node.id, last.number + 1, last.id)]
+    return [Begin(node.id, last.number + (not lost(last)), last.id)]
 
 
 def lost(attempt: Attempt) -> bool:
@@ -111,19 +112,16 @@ def lost(attempt: Attempt) -> bool:
 
 def reason(attempt: Attempt) -> str:
     """Say in one line why an attempt is not done."""
-    if attempt.error:
+    if attempt.error and attempt.status == "failed":
         return f"{attempt.error.kind}: {attempt.error.message}"
-    return attempt.status.replace("_", " ")
+    return attempt.error.message if attempt.error else attempt.status.replace("_", " ")
 
 
 def _why(attempt: Attempt) -> str:
     count = len(attempt.checks)
     checks = "all checks pass" if count > 1 else "its check passes" if count else "no check was asked for"
-    return (
-        f"{checks}; {len(attempt.files_changed)} files changed"
-        if attempt.files_changed
-        else f"{checks}; nothing changed"
-    )
+    changed = len(attempt.files_changed)
+    return f"{checks}; {changed or 'no'} file{'' if changed == 1 else 's'} changed"
 
 
 def _finish(situation: Situation) -> Finish:

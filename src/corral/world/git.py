@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.errors import BadRequest, GitTrouble
+from corral.errors import BadRequest, CorralError, GitTrouble
 from corral.world import process
 from corral.world.process import Finished, Owner, Start
 
@@ -40,17 +40,32 @@ SAFE = (
 )  # fmt: skip
 
 
-class Diffstat(Struct, frozen=True):
+PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+class Change(Struct, frozen=True):
+    """What differs between two commits; the patch holds binary files too, as `git apply` takes it."""
+
     files: tuple[str, ...]
     insertions: int
     deletions: int
+    patch: bytes
+
+
+_known: list[tuple[int, ...]] = []
 
 
 async def version() -> tuple[int, ...]:
-    """Return git's version, or say that it is missing or too old."""
+    """Return git's version, or say that it is missing or too old; asked once."""
+    if not _known:
+        _known.append(await _version())
+    return _known[0]
+
+
+async def _version() -> tuple[int, ...]:
     try:
         finished = await process.run(Start(argv=["git", "version"], env=ENV))
-    except Exception as error:
+    except CorralError as error:
         raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
     found = [int(part or 0) for part in match.groups()] if match else [0]
@@ -102,18 +117,20 @@ class Repository:
         name = await self.text("symbolic-ref", "--quiet", "HEAD", fine=(0, 1, 128))
         return name.removeprefix("refs/heads/") or None
 
-    async def diffstat(self, base: str | None, commit: str) -> Diffstat:
-        arguments = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+    async def change(self, base: str | None, commit: str) -> Change:
+        """Return the whole change between two commits: files, sizes, patch."""
+        arguments = ("diff", "--numstat", "--patch", "-z", "--binary", "--full-index", *PLAIN_DIFF)
         out = (await self.git(*arguments, base or empty_tree(commit), commit)).out
+        rows, _, patch = out.partition(b"\0\0") if not out.startswith(b"\0") else (b"", b"", b"")
         files: list[str] = []
         insertions = deletions = 0
-        for row in out.split(b"\0"):
+        for row in rows.split(b"\0"):
             if row:
                 plus, minus, name = row.split(b"\t", 2)
                 files.append(name.decode(errors="replace"))
                 insertions += int(plus) if plus != b"-" else 0
                 deletions += int(minus) if minus != b"-" else 0
-        return Diffstat(tuple(files), insertions, deletions)
+        return Change(tuple(files), insertions, deletions, patch)
 
     async def changed_since(self, base: str | None, commit: str) -> list[str]:
         """Return the files of `base` that are different or gone in `commit`."""
@@ -121,11 +138,6 @@ class Repository:
             return []
         out = (await self.git("diff", "--name-only", "-z", "--no-renames", "--diff-filter=MDT", base, commit)).out
         return [name.decode(errors="replace") for name in out.split(b"\0") if name]
-
-    async def patch(self, base: str | None, commit: str) -> bytes:
-        """Return the whole change, binary files too, as a patch that `git apply` takes."""
-        arguments = ("diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv")
-        return (await self.git(*arguments, base or empty_tree(commit), commit)).out
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
@@ -146,12 +158,31 @@ class Repository:
         return self._identity
 
 
-async def discover(folder: Path) -> Repository | None:
+class Found(Struct, frozen=True):
+    """A repository and where its HEAD stands."""
+
+    repository: Repository
+    head: str | None  #: None: no commit yet
+    branch: str | None  #: None: detached
+
+
+async def discover(folder: Path) -> Found | None:
     """Return the repository that holds `folder`, or None where there is none."""
     probe = Repository(folder, folder)
-    asked = ("rev-parse", "--is-bare-repository", "--git-common-dir", "--show-toplevel")
-    finished = await probe.git(*asked, fine=(0, 128))
+    asked = (
+        "--is-bare-repository",
+        "--git-common-dir",
+        "HEAD^{commit}",
+        "--symbolic-full-name",
+        "HEAD",
+        "--show-toplevel",
+    )
+    finished = await probe.git("rev-parse", *asked, fine=(0, 128))
     lines = finished.out.decode(errors="replace").splitlines()
+    if finished.code == 0 and len(lines) == 5:
+        repository = Repository(Path(lines[4]), (folder / lines[1]).resolve())
+        branch = lines[3].removeprefix("refs/heads/") if lines[3].startswith("refs/heads/") else None
+        return Found(repository, lines[2], branch)
     words = finished.err.decode(errors="replace").strip()
     if "dubious ownership" in words:
         raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
@@ -159,9 +190,11 @@ async def discover(folder: Path) -> Repository | None:
         if "not a git repository" in words:
             return None
         raise BadRequest(f"{folder}: {words}", hint="is the repository whole? try `git status` there")
+    # No commit yet, or no work tree: ask step by step.
     git_dir = (folder / lines[1]).resolve()
-    top = Path(lines[2]) if lines[0] == "false" and len(lines) > 2 else git_dir
-    return Repository(top, git_dir)
+    top = await probe.text("rev-parse", "--show-toplevel", fine=(0, 128))
+    repository = Repository(Path(top), git_dir) if top else Repository(git_dir, git_dir)
+    return Found(repository, await repository.commit_of("HEAD"), await repository.branch())
 
 
 def empty_tree(like: str) -> str:

@@ -65,11 +65,15 @@ class Exit(Struct, frozen=True, kw_only=True):
     leftovers: list[Leftover] = field(default_factory=list[Leftover])
 
 
-def watch_children() -> None:
-    """Learn of ended children by pidfd: 3.11 would otherwise keep a thread for each."""
+def _watch_by_pidfd() -> None:
+    """Learn of ended children by pidfd: 3.11 would otherwise keep a thread for each; later Pythons do so anyway."""
     if sys.version_info < (3, 12) and sys.platform == "linux":
-        # Deprecated since 3.12, where it is what happens anyway.
-        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())  # pyright: ignore[reportDeprecated]
+        watcher = asyncio.get_child_watcher()  # pyright: ignore[reportDeprecated]
+        if not isinstance(watcher, asyncio.PidfdChildWatcher):
+            watcher = asyncio.PidfdChildWatcher()
+            asyncio.set_child_watcher(watcher)  # pyright: ignore[reportDeprecated]
+        if not watcher.is_active():
+            watcher.attach_loop(asyncio.get_running_loop())
 
 
 async def run(start: Start, *, timeout: float = 600.0, most: int = 64 << 20) -> Finished:  # noqa: ASYNC109
@@ -220,6 +224,7 @@ async def _read(
 
 
 async def _spawn(start: Start) -> asyncio.subprocess.Process:
+    _watch_by_pidfd()
     try:
         return await asyncio.create_subprocess_exec(
             *start.argv,

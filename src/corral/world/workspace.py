@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Generator, Sequence
@@ -161,18 +162,16 @@ def _folders_for(target: Path, tree: Path, owner: Owner | None) -> None:
 #: Run on the agent's side, in its box: what it left is committed, and all its commits leave as one bundle.
 COLLECT = """
 rm -f .git/index.lock .git/HEAD.lock
-git add -A 2>add.err || { rm -f .git/index && git read-tree HEAD && git add -A; } || { cat add.err >&2; exit 3; }
-rm -f add.err
-git diff --cached --quiet --no-ext-diff || git commit -q --no-verify -m "$1" || exit 4
-head=$(git rev-parse -q --verify HEAD) || exit 0
-[ "$head" = "$2" ] && exit 0
-git bundle create -q "$3" HEAD ${2:+"^$2"}
+git add -A 2>"$HOME/add.err" || { rm -f .git/index; git read-tree HEAD; git add -A; } || { cat "$HOME/add.err" >&2; exit 3; }
+rm -f "$HOME/add.err"
+said=$(git commit -q --no-verify -m "$1" 2>&1) || case $said in *"nothing to commit"*|*"nothing added"*|"") ;; *) echo "$said" >&2; exit 4;; esac
+said=$(git bundle create -q "$3" HEAD ${2:+"^$2"} 2>&1) || case $said in *"empty bundle"*) ;; *) echo "$said" >&2; exit 5;; esac
 """
 
 
 def collect_command(message: str, base: str | None, bundle: Path) -> list[str]:
     """Return the command that collects, to be run in the box of the attempt."""
-    script = COLLECT.replace("add.err", '"$HOME/add.err"').replace("git ", f"git {_shell_safe()} ")
+    script = COLLECT.replace("git ", f"git {_shell_safe()} ")
     return ["/bin/sh", "-c", script, "collect", message, base or "", str(bundle)]
 
 
@@ -184,16 +183,26 @@ async def fetch(repository: Repository, bundle: Path, references: Sequence[str])
     """Take the agent's commits into the repository under `references`; return the last commit."""
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
+    tip = _tip(bundle)
     with _for_owner(bundle, repository.owner) as path:
         await repository.git(
             "-c", "transfer.fsckObjects=true", "-c", "fetch.fsck.zeroPaddedFilemode=ignore",
             "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules",
             "--force", "--update-shallow", str(path), *(f"HEAD:{reference}" for reference in references),
         )  # fmt: skip
-    commit = await repository.commit_of(references[0])
-    if commit is None:
-        raise GitTrouble("the collected commit is not there after the fetch")
-    return commit
+    return tip
+
+
+def _tip(bundle: Path) -> str:
+    """Read from a bundle's head which commit it brings; git makes sure that it really does."""
+    with bundle.open("rb") as file:
+        for line in iter(lambda: file.readline(4096), b"\n"):
+            match = re.fullmatch(rb"([0-9a-f]{40}|[0-9a-f]{64}) HEAD\n", line)
+            if match:
+                return match.group(1).decode()
+            if not line:
+                break
+    raise GitTrouble("the workspace's bundle names no commit")
 
 
 async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:

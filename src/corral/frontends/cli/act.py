@@ -25,9 +25,6 @@ from corral.model import OPEN, Run, document
 @json_option
 def stop(run: str, *, as_json: bool) -> int:
     """Stop a run, whichever process drives it; partial work is kept on its branch."""
-    from corral.engine.loop import watch_children  # noqa: PLC0415
-
-    watch_children()
     engine = Engine()
     try:
         before = engine.show(run)

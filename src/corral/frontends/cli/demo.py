@@ -11,7 +11,6 @@ import click
 
 from corral.engine import demonstration
 from corral.engine.engine import Engine
-from corral.engine.loop import watch_children
 from corral.frontends.cli import words
 from corral.frontends.cli.progress import display
 from corral.model import Request, Run
@@ -24,7 +23,6 @@ TASK = "add() gives wrong results for negative numbers: fix it"
 @click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
 def demo(*, keep: bool) -> int:
     """See the whole loop: a check that fails, a retry, proof, a diff. No key, no config, no network."""
-    watch_children()
     folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
     try:
         return asyncio.run(_play(folder))

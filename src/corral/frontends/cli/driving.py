@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 import click
 
 from corral.engine.engine import Engine
-from corral.engine.loop import watch_children
 from corral.frontends.cli import words
 from corral.frontends.cli.progress import Plain, display
 from corral.model import OPEN, Run, document
@@ -19,7 +18,6 @@ EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waitin
 
 def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool, as_json: bool) -> int:
     """Carry out `work` with progress on stderr; a signal stops the agents and keeps what they did."""
-    watch_children()
     engine = Engine()
     try:
         run = asyncio.run(_with_signals(engine, work, quiet=quiet or as_json))

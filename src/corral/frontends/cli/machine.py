@@ -10,7 +10,6 @@ from click.shell_completion import get_completion_class
 
 from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
 from corral.engine.engine import Engine
-from corral.engine.loop import watch_children
 from corral.frontends.cli import corral, words
 from corral.frontends.cli.look import json_option
 
@@ -19,7 +18,6 @@ from corral.frontends.cli.look import json_option
 @json_option
 def agents(*, as_json: bool) -> None:
     """List the agents that can be asked for by name."""
-    watch_children()
     found = asyncio.run(list_agents(Engine()))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
@@ -35,7 +33,6 @@ def agents(*, as_json: bool) -> None:
 @json_option
 def doctor(*, as_json: bool) -> int:
     """Find out what can run here, and how to mend what cannot. Exit 1 if nothing can run."""
-    watch_children()
     report = asyncio.run(examine(Engine()))
     if as_json:
         click.echo(msgspec.json.encode(report).decode())

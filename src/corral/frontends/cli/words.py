@@ -117,7 +117,8 @@ def next_commands(run: Run, shown: Attempt) -> str:
     if run.status in ("queued", "running"):
         return f"corral logs -f {run.run}   corral stop {run.run}"
     if run.status == "done" and shown.branch:
-        return f"corral diff {run.run}   git merge {shown.branch}"
+        take = f"git merge {shown.branch}" if run.merge.into else f"corral diff {run.run} | git apply"
+        return f"corral diff {run.run}   {take}"
     return f"corral logs {run.run}" + (f"   corral diff {run.run}" if shown.commit else "")
 
 
@@ -164,6 +165,7 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
         case Noted(text):
             return f"({text})"
         case Checked(check):
-            return f"check {check_words(check)}"
+            output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
+            return f"check {check_words(check)}{output}"
         case Moved(what, state, reason):
             return f"{what} {state}" + (f": {reason}" if reason else "")

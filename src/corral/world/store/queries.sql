@@ -22,9 +22,6 @@ SELECT r.id, r.status, r.reason, r.created, r.ended,
        (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r ORDER BY r.id DESC LIMIT :most
 
--- name: open_runs
-SELECT id FROM runs WHERE ended IS NULL ORDER BY id
-
 -- name: move_run
 UPDATE runs SET status = :status, reason = :reason, ended = :ended WHERE id = :id
 
@@ -64,9 +61,6 @@ INSERT INTO events (run, node, attempt, at, body) VALUES (?, ?, ?, ?, ?)
 
 -- name: events
 SELECT seq, at, node, attempt, body FROM events WHERE run = :run AND seq > :after ORDER BY seq LIMIT :most
-
--- name: last_event
-SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run = :run
 
 -- name: add_order
 INSERT INTO orders (run, verb, by, at) VALUES (:run, :verb, :by, :at)

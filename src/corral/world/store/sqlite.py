@@ -93,9 +93,6 @@ class Store:
         rows = self._rows("events", run=run, after=after, most=most)
         return [Stored(row["seq"], row["at"], row["node"], row["attempt"], row["body"]) for row in rows]
 
-    def last_event(self, run: str) -> int:
-        return cast("int", self._rows("last_event", run=run)[0]["seq"])
-
     # --- runs
 
     def add_run(self, record: RunRecord) -> None:
@@ -157,9 +154,6 @@ class Store:
             )
             for row in self._rows("list_runs", most=most)
         ]
-
-    def open_runs(self) -> list[str]:
-        return [cast("str", row["id"]) for row in self._rows("open_runs")]
 
     def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
         with self.transaction():

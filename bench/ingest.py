@@ -1,0 +1,101 @@
+"""Reading an agent: lines parsed and stored durably, against appending them to a file; and memory while 1 GB passes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.measure import Promise, interleaved
+from corral.agents.claude import ClaudeConversation
+from corral.engine.logs import Log
+from corral.model import AgentChoice, RunPlan, RunRecord, Task
+from corral.rules import strategies
+from corral.world import process
+from corral.world.process import Limits, Start
+from corral.world.store.sqlite import Store
+
+LINES = 10_000
+
+
+def measure() -> list[Promise]:
+    lines = _lines()
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
+        place = Path(name)
+        append, store = interleaved(5, lambda: _append(place, lines), lambda: _ingest(place, lines))
+        grown = asyncio.run(_gigabyte(place))
+    return [
+        Promise(
+            "10,000 agent lines of 2.7 KB parsed and stored durably", "appending them to a file", store / append, 8.0
+        ),
+        Promise("corral's memory after 1 GB of output", "before it", grown, 1.3, "peak resident set"),
+    ]
+
+
+def _lines() -> list[bytes]:
+    """Return lines as claude prints them: words, tool calls with file contents, tool results; 2.7 KB on average."""
+    words = "The failing test compares naive and aware datetimes, so I make both aware and run it again. "
+    made: list[bytes] = []
+    for number in range(LINES):
+        match number % 4:
+            case 0:
+                content = [{"type": "text", "text": words * 8}]
+            case 1 | 2:
+                argument = {"file_path": f"/src/module_{number}.py", "content": (words + "\n") * 38}
+                content = [{"type": "tool_use", "id": f"toolu_{number}", "name": "Write", "input": argument}]
+            case _:
+                content = [{"type": "tool_result", "tool_use_id": f"toolu_{number - 1}", "content": words * 20}]
+        kind = "user" if number % 4 == 3 else "assistant"
+        body = {"type": kind, "message": {"role": kind, "content": content}, "session_id": "s", "uuid": str(number)}
+        made.append(json.dumps(body).encode())
+    return made
+
+
+def _append(place: Path, lines: list[bytes]) -> None:
+    with (place / f"plain-{time.monotonic_ns()}.jsonl").open("wb", buffering=0) as file:
+        for line in lines:
+            file.write(line + b"\n")
+
+
+def _ingest(place: Path, lines: list[bytes]) -> None:
+    """Do to every line what the host does: raw log, typed events, event log."""
+    folder = place / f"store-{time.monotonic_ns()}"
+    store = Store(folder)
+    plan = RunPlan(
+        flow=strategies.single(Task(prompt="x"), AgentChoice("claude")), repo="/", git_dir="/", base=None, into=None
+    )
+    store.add_run(RunRecord(id="run", status="running", reason=None, plan=plan, created=0.0))
+    log, conversation = Log(folder / "stdout.log"), ClaudeConversation()
+    for line in lines:
+        log.write(line + b"\n")
+        for event in conversation.read(line.decode(errors="replace")):
+            store.note("run", event, at=0.0, node="main", attempt="run-1")
+    log.close()
+    store.close()
+
+
+async def _gigabyte(place: Path) -> float:
+    """Have a program print 1 GB in lines of 1 KB, and one line of 100 MB; return peak memory after / before."""
+    log = Log(place / "gigabyte.log")
+    program = "import sys; l = b'x' * 1023 + b'\\n'\nfor _ in range(1000): sys.stdout.buffer.write(l * 1000)\nsys.stdout.buffer.write(b'y' * 100_000_000)"
+    counted = [0]
+
+    def heard(_: str, line: bytes, cut: bool) -> None:  # noqa: ARG001
+        counted[0] += 1
+
+    async def run(text: str) -> None:
+        start = Start(argv=[sys.executable, "-c", text], env=dict(os.environ))
+        await process.follow(start, Limits(), heard, lambda _, chunk: log.write(chunk), asyncio.Event())
+
+    await run("print('y' * 40_000_000)")  # one long line: its cap is part of the fixed cost
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await run(program)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if counted[0] < 1_000_000:
+        raise SystemExit(f"only {counted[0]} lines were heard")
+    return after / before

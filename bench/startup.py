@@ -1,0 +1,52 @@
+"""How long the command line takes to start, against `python -c pass`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.measure import Promise, interleaved
+from corral.model import AgentChoice, Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Task
+from corral.rules import naming, strategies
+from corral.world.store.sqlite import Store
+
+
+def measure() -> list[Promise]:
+    corral = Path(sys.executable).with_name("corral")
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
+        _thousand_runs(Path(name))
+        env = {**os.environ, "CORRAL_HOME": name}
+
+        def start(*argv: str) -> None:
+            subprocess.run(argv, env=env, check=True, capture_output=True)
+
+        nothing, version, listing = interleaved(
+            15,
+            lambda: start(sys.executable, "-c", "pass"),
+            lambda: start(str(corral), "--version"),
+            lambda: start(str(corral), "ls"),
+        )
+    return [
+        Promise("corral --version", "python -c pass", version / nothing, 4.0),
+        Promise("corral ls, 1,000 runs stored", "python -c pass", listing / nothing, 6.0),
+    ]
+
+
+def _thousand_runs(folder: Path) -> None:
+    store = Store(folder)
+    flow = strategies.single(Task(prompt="fix the flaky test in the login module"), AgentChoice("claude"))
+    plan = RunPlan(flow=flow, repo="/repository", git_dir="/repository/.git", base="0" * 40, into="main")
+    now = time.time()
+    with store.transaction():
+        for number in range(1000):
+            run = naming.run_id(int(now * 1000) + number, number)
+            store.add_run(RunRecord(id=run, status="done", reason=None, plan=plan, created=now))
+            attempt = Attempt(id=naming.attempt_id(run, 1), agent="claude", status="done", cost=Cost(0.1, "reported"))
+            store.save_attempt(
+                AttemptRecord(attempt=attempt, run=run, node="main", phase="over", started=now, ended=now)
+            )
+    store.close()
