@@ -23,7 +23,7 @@ check:           ## lint, types, layers, dead code, dependencies
 	@$(PY) -m basedpyright --level error
 	@$(PY) tools/lint_imports.py
 	@$(PY) -m vulture
-	@$(PY) -m deptry . -q
+	@$(PY) -m deptry src
 
 format:          ## write the code as the formatter wants it
 	@tools/bootstrap dev

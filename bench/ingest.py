@@ -82,7 +82,13 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
 async def _gigabyte(place: Path) -> float:
     """Have a program print 1 GB in lines of 1 KB, and one line of 100 MB; return peak memory after / before."""
     log = Log(place / "gigabyte.log")
-    program = "import sys; l = b'x' * 1023 + b'\\n'\nfor _ in range(1000): sys.stdout.buffer.write(l * 1000)\nsys.stdout.buffer.write(b'y' * 100_000_000)"
+    program = """
+import sys
+line = b"x" * 1023 + b"\\n"
+for _ in range(1000):
+    sys.stdout.buffer.write(line * 1000)
+sys.stdout.buffer.write(b"y" * 100_000_000)
+"""
     counted = [0]
 
     def heard(_: str, line: bytes, cut: bool) -> None:  # noqa: ARG001

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from bench.measure import Promise, interleaved
 from corral.engine.engine import Engine
@@ -58,12 +59,8 @@ def _claude(place: Path, repository: Path) -> list[Promise]:
     turns = [Turn(text="I write.", sh="echo more >> file-2.txt"), Turn(text="Done.")]
     with ScriptedModel(turns) as model:
         env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-scripted"}
-        _configure(
-            place,
-            f'[agents.claude]\nprogram = "{program}"\nsettings = {{ {", ".join(f"{k} = {v!r}" for k, v in env.items())} }}\n'.replace(
-                "'", '"'
-            ),
-        )
+        settings = ", ".join(f'{key} = "{value}"' for key, value in env.items())
+        _configure(place, f'[agents.claude]\nprogram = "{program}"\nsettings = {{ {settings} }}\n')
         with _Corral(place) as corral:
             bare, boxed = interleaved(
                 7,
@@ -104,7 +101,7 @@ class _Corral:
         self._loop = asyncio.new_event_loop()
         self._engine = Engine(place / "state")
 
-    def __enter__(self) -> _Corral:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -89,8 +89,10 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             untrusted["workspace"] = theirs.where("workspace")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
-    if retry.most < 0 or retry.delay_seconds < 0:
-        raise BadRequest(f"{mine.path}: [retry] takes no negative number")
+    for name in ("most", "delay_seconds"):
+        if not 0 <= getattr(retry, name) < float("inf"):
+            file = theirs if name in theirs.table("retry") else mine
+            raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")
     return Config(
         defaults=_defaults(mine, theirs),
         agents=agents,

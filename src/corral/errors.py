@@ -23,5 +23,9 @@ class StoreTrouble(CorralError):
     """The database cannot be used as it is."""
 
 
+class SetupFailed(CorralError):
+    """The command that makes a workspace ready did not succeed."""
+
+
 class GitTrouble(CorralError):
     """git refused or failed."""

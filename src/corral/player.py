@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 KINDS = ("say", "write", "edit", "delete", "run", "spend", "fail", "hang", "ask", "limit", "print", "exit", "end")
+CLASSES = (
+    "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
+    "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
+)  # fmt: skip
 
 
 def tell(kind: str, **fields: object) -> None:
@@ -88,6 +92,9 @@ class Player:
         tell("spent", usd=round(self.usd, 6), tokens=self.tokens)
 
     def do_fail(self, kind: str, step: dict[str, Any]) -> bool:
+        if kind not in CLASSES:
+            sys.stderr.write(f"player: fail = {kind!r} is none of: {', '.join(CLASSES)}\n")
+            sys.exit(64)
         words = step.get("text", f"the script failed on purpose: {kind}")
         tell("ended", ok=False, text=words, error={"class": kind, "message": words})
         return True

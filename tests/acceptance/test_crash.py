@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tests.rig.command import Corral
-from tests.rig.processes import running
 from tests.rig.repository import Repo
+from tests.rig.tagged import tagged
 from tests.rig.waiting import until
 
 MOMENTS = 50
@@ -56,7 +56,9 @@ def _kill_and_resume(corral: Corral, repo: Repo, agent: str, check: tuple[str, .
     """Run, kill, resume; return whether there was something to resume."""
     before = {line["run"] for line in corral("ls", "--json").json}
     argv = [*corral.program, "run", "a task", "--repo", str(repo.folder), "--agent", agent, *check, "--json"]
-    process = subprocess.Popen(argv, cwd=corral.root, env=corral.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        argv, cwd=corral.root, env=corral.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         process.wait(timeout=delay)
     except subprocess.TimeoutExpired:
@@ -67,7 +69,7 @@ def _kill_and_resume(corral: Corral, repo: Repo, agent: str, check: tuple[str, .
         assert not repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
         return False
     run = new[0]["run"]
-    until(lambda: not running(f"CORRAL_ATTEMPT={run}"), "the agent is gone with its engine", seconds=10)
+    until(lambda: not tagged(f"CORRAL_ATTEMPT={run}"), "the agent is gone with its engine", seconds=10)
     open_before = new[0]["status"] in ("queued", "running")
     resumed = corral("resume", run, "--json")
     assert resumed.code == (0 if open_before else 2), resumed
@@ -83,7 +85,7 @@ def _judge(corral: Corral, repo: Repo, run: str) -> None:
     assert repo.receipt(winner["commit"])["commit"] == winner["commit"]
     endings = [event for event in corral.events(run) if event["type"] == "ended" and event["ok"]]
     assert len(endings) == 1, "an agent that had finished was started again"
-    assert not running(f"CORRAL_ATTEMPT={run}")
+    assert not tagged(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
     assert not list((repo.folder / ".git").rglob("*.lock"))
     assert repo.git("status", "--porcelain") == ""

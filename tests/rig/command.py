@@ -2,11 +2,10 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +127,13 @@ class Corral:
         return self("run", task, "--repo", folder, "--json", *arguments, **more)
 
     @contextlib.contextmanager
-    def going(self, *arguments: str | Path, cwd: Path | None = None) -> Iterator[Going]:
+    def going(self, *arguments: str | Path, cwd: Path | None = None) -> Generator[Going]:
         """Start a command and go on; it is gone when the block is left."""
         process = subprocess.Popen(
             [*self.program, *map(str, arguments)],
             cwd=cwd or self.root,
             env=self.env,
+            bufsize=0,  # what is read line by line is not held back from `end`
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -161,4 +161,4 @@ class Corral:
     def leavings(self) -> list[str]:
         """Return the workspaces that are still there."""
         folder = self.home / "workspaces"
-        return sorted(os.listdir(folder)) if folder.is_dir() else []
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []

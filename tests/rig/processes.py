@@ -1,14 +1,16 @@
-"""Who is running, seen from outside: by the words of their command line or of their environment."""
+"""Who is running, seen from outside."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.rig.waiting import until
 
+SHELLS = ("sh", "bash", "sleep", "nohup")
+
 
 def running(sign: str) -> list[int]:
-    """Return the processes that carry `sign` in their command line or environment."""
-    return [pid for pid, text in _told() if sign.encode() in text]
+    """Return the shells and sleepers that carry `sign` on their command line."""
+    return [pid for pid, words in _told() if Path(words[0]).name in SHELLS and any(sign in word for word in words)]
 
 
 def gone(sign: str) -> None:
@@ -16,10 +18,11 @@ def gone(sign: str) -> None:
     until(lambda: not running(sign), f"processes with {sign} are gone")
 
 
-def _told() -> Iterator[tuple[int, bytes]]:
+def _told() -> Iterator[tuple[int, list[str]]]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                yield int(folder.name), (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue  # it ended while we looked
+            yield int(folder.name), words

@@ -21,6 +21,7 @@ PROMPT_FILE = ".corral/prompt.txt"
 class AnyCommand:
     def __init__(self, name: str, profile: AgentProfile, reader: Callable[[], Conversation] | None = None) -> None:
         self._profile, self._reader = profile, reader
+        _try_patterns(name, profile)
         self.facts = AgentFacts(
             name=name,
             family=f"cli:{name}",
@@ -56,6 +57,18 @@ class AnyCommand:
         if self._reader:
             return self._reader()
         return _READERS[self._profile.output](self._profile)
+
+
+def _try_patterns(name: str, profile: AgentProfile) -> None:
+    """Refuse a pattern that is none before anything starts."""
+    patterns = {"success": profile.success} if profile.output == "text" else {}
+    if profile.output == "regex":
+        patterns = {key: getattr(profile, key) for key in ("result", "success", "cost", "tokens")}
+    for key, pattern in patterns.items():
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise BadRequest(f"agents.{name}.{key}: `{pattern}` is not a pattern: {error}") from error
 
 
 def _filled(word: str, values: dict[str, str]) -> str:

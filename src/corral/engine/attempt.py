@@ -14,7 +14,7 @@ import msgspec
 from corral import __version__
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
-from corral.errors import CorralError, StoreTrouble
+from corral.errors import CorralError, SetupFailed, StoreTrouble
 from corral.events import VITAL, Checked, Ended, Event, Heard, Moved, Noted, Spent, Started
 from corral.model import (
     ENCODER,
@@ -60,31 +60,32 @@ class AttemptCourse:
         self._events = self._event_bytes = 0
 
     async def carry_out(self) -> None:
-        """Work, collect, prove: in whatever phase the record is."""
-        clean = True
+        """Work, collect, prove: in whatever phase the record is.
+
+        The workspace is removed only when all that was done in it is safe; whatever else happens, it stays for
+        `resume`, and a full disk is such a thing: make room, resume.
+        """
         try:
             if self.record.phase == "working":
                 await self._salvage()
+            else:
+                if self.record.phase == "new":
+                    await self._work()
+                if self.record.phase == "worked":
+                    await self._collect()
+                await self._prove()
+        except (CorralError, OSError) as error:
+            if isinstance(error, StoreTrouble):
+                raise
+            if "No space left" in str(error):
+                hint = f"make room, then: corral resume {self.record.run}"
+                raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
+            safe = self.record.phase in ("new", "collected")
+            await self._fail(error, "" if safe else f"; its workspace is kept: {self.folder}")
+            if not safe:
                 return
-            if self.record.phase == "new":
-                await self._work()
-            if self.record.phase == "worked":
-                clean = False  # until its work is safe in the repository, the workspace stays
-                await self._collect()
-                clean = True
-            await self._prove()
-        except StoreTrouble:
-            clean = False  # nothing can be recorded: leave all as it is for `resume`
-            raise
-        except CorralError as error:
-            kept = "" if clean else f"; its workspace is kept in {self.folder}"
-            await self._over(Verdict("failed", Failure(_class_of(error), f"{error}{kept}", error.hint)))
-        except asyncio.CancelledError:
-            clean = False
-            raise
-        finally:
-            if clean and not self._goes_on():
-                workspace.remove(self.folder)
+        if not can_continue(self.record, self.dressed):
+            await asyncio.to_thread(workspace.remove, self.folder)
 
     # --- the steps
 
@@ -178,10 +179,16 @@ class AttemptCourse:
         """Its engine died while the agent worked: end what may be left of it, keep its work, let another try go on."""
         sweep(self.attempt.id)
         self._emit(Noted("corral was ended while this attempt worked; its work is kept"))
-        await self._collect()
+        if (self.folder / "work" / ".git").exists():
+            await self._collect()
         await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))
 
     # --- recording
+
+    async def _fail(self, error: CorralError | OSError, kept: str) -> None:
+        kind: ErrorClass = "check_failed" if isinstance(error, SetupFailed) else "crash"
+        hint = error.hint if isinstance(error, CorralError) else ""
+        await self._over(Verdict("failed", Failure(kind, f"{error}{kept}", hint)))
 
     async def _over(self, verdict: Verdict) -> None:
         record, attempt = self.record, self.attempt
@@ -256,10 +263,6 @@ class AttemptCourse:
         tries = [record.attempt for record in self.store.attempts(self.record.run) if record.node == self.node.id]
         return self.node.task.budget_usd - sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
 
-    def _goes_on(self) -> bool:
-        """Tell whether another attempt will take over this workspace with the agent's own session."""
-        return can_continue(self.record, self.dressed)
-
     def _beside(self, name: str) -> Path:
         return self.folder.with_name(f"{self.attempt.id}-{name}")
 
@@ -272,7 +275,3 @@ def can_continue(record: AttemptRecord, dressed: Outfit) -> bool:
 
 def _noted(first: CheckResult, second: CheckResult, note: str) -> CheckResult:
     return msgspec.structs.replace(first, note=note, output=second.output, log=second.log)
-
-
-def _class_of(error: CorralError) -> ErrorClass:
-    return "disk" if "No space left" in str(error) else "crash"

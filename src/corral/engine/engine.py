@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from corral import config
 from corral.engine import document
-from corral.errors import BadRequest
+from corral.errors import BadRequest, StoreTrouble
 from corral.events import Heard, Stored
 from corral.model import OPEN, Attempt, Request, Run, RunRecord
 from corral.rules import naming
@@ -76,12 +76,15 @@ class Engine:
         finally:
             bell.close()
 
-    def export(self, name: str | None) -> Iterator[Run | Stored]:
-        """Yield everything: each run's document, then its events."""
+    def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | Stored]:
+        """Yield everything: each run's document, then its events. What cannot be read is said, and passed over."""
         names = [self.store.find(name)] if name else [line.run for line in reversed(self.runs())]
         for run in names:
-            yield document.build(self.store, run)
-            yield from self.events(run)
+            try:
+                yield document.build(self.store, run)
+                yield from self.events(run)
+            except StoreTrouble as trouble:
+                say(f"run {run} is not whole: {trouble}")
 
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from msgspec import Struct, structs
 
 from corral.engine.logs import Log, Tail
 from corral.engine.outfit import Outfit
-from corral.errors import CorralError
+from corral.errors import CorralError, SetupFailed
 from corral.events import Ended, Event, Noted, Unparsed
 from corral.model import AgentTask, CheckResult, Level, RunPlan, Task
 from corral.rules import naming
@@ -65,12 +64,7 @@ class Host:
         if self._owner:
             for name in ("work", "home", "out", "tmp"):
                 workspace.give(folder / name, self._owner)
-        return self._made(folder)
-
-    def _made(self, folder: Path) -> Workspace:
-        tree = folder / "work"
-        lines = (tree / ".git/objects/info/alternates").read_text().splitlines()
-        return Workspace(tree, tuple(Path(line) for line in lines))
+        return workspace.made_before(folder / "work")
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
         tail = Tail()
@@ -78,7 +72,7 @@ class Host:
         ended = await self._in_box(["/bin/sh", "-c", command], box, Limits(), Log(self.logs / "setup.log"), tail)
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
-            raise CorralError(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
+            raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
 
     # --- the agent
 
@@ -134,14 +128,11 @@ class Host:
 
     def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            (home / name).write_bytes(content)
+            workspace.write_below(home, name, content)
         for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
             source = Path.home() / name
             if source.is_file():
-                (home / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, home / name)
-                (home / name).chmod(0o600)
+                workspace.write_below(home, name, source.read_bytes())
         if self._owner:
             workspace.give(home, self._owner)
 
@@ -149,7 +140,8 @@ class Host:
 
     async def collect(self, folder: Path, node: str, run: str) -> str | None:
         """Take all the agent's work into the repository; return its last commit, or None when it changed nothing."""
-        made = self._made(folder)
+        made = workspace.made_before(folder / "work")
+        await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         bundle = folder / "out" / "work.bundle"
         bundle.unlink(missing_ok=True)
         message = f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
@@ -235,6 +227,7 @@ class Host:
             workspace=made.tree,
             home=folder / "home",
             readable=(*made.objects, *shown, *readable),
+            pinned=made.pinned,
             guarded=made.guarded,
             writable=writable,
             env={**base, **(env or {})},

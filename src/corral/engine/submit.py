@@ -13,7 +13,7 @@ from corral import config
 from corral.config import Config
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest
-from corral.model import AgentChoice, AgentTask, Request, RunPlan, Task
+from corral.model import AgentChoice, AgentProfile, AgentTask, Request, RunPlan, Task
 from corral.rules import strategies
 from corral.world import git, workspace
 from corral.world.git import Found, Repository
@@ -41,6 +41,8 @@ async def prepare(request: Request, state: Path) -> Submission:
     prompt = request.prompt.strip()
     if not prompt:
         raise BadRequest("the task is empty", hint='say what is to be done: corral run "fix the flaky test"')
+    if "\0" in prompt:
+        raise BadRequest("the task holds a NUL byte", hint="a task is plain text")
     if len(request.prompt.encode()) > MOST_TASK:
         raise BadRequest("the task is longer than 10 MB", hint="put material into files of the repository")
     await git.version()
@@ -107,7 +109,18 @@ def _agent(request: Request, settings: Config) -> AgentChoice:
         raise BadRequest("a race of several agents is not built yet", hint="name one: --agent claude")
     text = named[0] if named else settings.defaults.agent or "claude"
     name, _, model = text.partition(":")
+    if name == "scripted":
+        return AgentChoice(name, _script(model, settings))
     return AgentChoice(name, model or None)
+
+
+def _script(named: str, settings: Config) -> str | None:
+    """Find the scripted agent's file now: the run may be resumed from another folder."""
+    profile = settings.agents.get("scripted", AgentProfile())
+    path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
+    if path is not None and not path.is_file():
+        raise BadRequest(f"--agent scripted:{path}: there is no such file")
+    return str(path) if path else None
 
 
 def _task(request: Request, settings: Config, prompt: str) -> Task:
@@ -134,8 +147,6 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
 def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:
     """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
     dressed = outfit(choice.name, settings)
-    if choice.name == "scripted" and choice.model and not Path(choice.model).is_file():
-        raise BadRequest(f"--agent scripted:{choice.model}: there is no such file")
     trial = AgentTask(prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model)
     dressed.resolve(dressed.agent.start(trial))
 
@@ -171,8 +182,8 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
     base = await repository.commit_of(named)
     if base is None:
         raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
-    is_branch = await repository.commit_of(f"refs/heads/{named}") is not None
-    return base, named if is_branch else found.branch
+    listed = await repository.git("show-ref", "--verify", "--quiet", f"refs/heads/{named}", fine=(0, 1, 128))
+    return base, named if listed.code == 0 else found.branch
 
 
 async def _notes(repository: Repository, named: str | None) -> list[str]:

@@ -71,7 +71,7 @@ def guarded_by(checks: Sequence[str], task: Task, changed_since_base: Sequence[s
     return [
         path
         for path in changed_since_base
-        if (path in named or _inside(path, named) or is_test(path)) and not _names(task.prompt, path)
+        if (path in named or _inside(path, named) or is_test(path)) and not _names(task, path)
     ]
 
 
@@ -94,5 +94,6 @@ def _inside(path: str, named: set[str]) -> bool:
     )
 
 
-def _names(prompt: str, path: str) -> bool:
-    return path in prompt or PurePosixPath(path).name in prompt
+def _names(task: Task, path: str) -> bool:
+    named = {name.removeprefix("./") for name in task.files}
+    return path in named or path in task.prompt or PurePosixPath(path).name in task.prompt

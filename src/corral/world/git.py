@@ -187,7 +187,9 @@ async def discover(folder: Path) -> Found | None:
     if "dubious ownership" in words:
         raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
     if len(lines) < 2:
-        if "not a git repository" in words:
+        if "not a git repository" in words and not any(
+            (place / ".git").exists() for place in (folder, *folder.parents)
+        ):
             return None
         raise BadRequest(f"{folder}: {words}", hint="is the repository whole? try `git status` there")
     # No commit yet, or no work tree: ask step by step.

@@ -1,4 +1,4 @@
-"""Wakes when any process writes to the store: by inotify where the kernel has it, by a short look elsewhere."""
+"""Wakes when any process has written to the store: by inotify where the kernel has it, by a short look elsewhere."""
 
 from __future__ import annotations
 
@@ -11,15 +11,30 @@ import sys
 import time
 from pathlib import Path
 
-IN_MODIFY, IN_CREATE, IN_MOVED_TO = 0x2, 0x100, 0x80
+IN_ATTRIB = 0x4
+BELL = "bell"
 LOOK_SECONDS = 0.05  #: how often to look where nothing can wake us
 
 
-class Bell:
-    """Rings when a file directly below `folder` is written."""
+class Rope:
+    """Pulled by whoever has committed something; SQLite's own files change before a commit can be seen."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = _inotify(folder) if sys.platform == "linux" else None
+        self._descriptor = os.open(folder / BELL, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def pull(self) -> None:
+        with contextlib.suppress(OSError):  # a full or read-only disk: then watchers look once a second
+            os.utime(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class Bell:
+    """Rings when the rope of the same folder is pulled, in any process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = _inotify(folder / BELL) if sys.platform == "linux" else None
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -56,12 +71,12 @@ class Bell:
                 os.read(self._descriptor, 65536)
 
 
-def _inotify(folder: Path) -> int | None:
+def _inotify(file: Path) -> int | None:
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:
         return None  # the person's inotify instances are used up: look instead
-    if libc.inotify_add_watch(descriptor, os.fsencode(folder), IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0:
+    if libc.inotify_add_watch(descriptor, os.fsencode(file), IN_ATTRIB) < 0:
         os.close(descriptor)
         return None
     return descriptor

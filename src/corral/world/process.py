@@ -118,25 +118,52 @@ async def follow(
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
         feeding = asyncio.create_task(_feed(process, start.stdin))
-        ended = asyncio.create_task(process.wait())
+        ended = asyncio.create_task(_exited(process))
         watching = asyncio.create_task(watch.until_over())
-        await asyncio.wait({ended, watching}, return_when=asyncio.FIRST_COMPLETED)
+        broken = asyncio.create_task(_first_failure(reading))
+        await asyncio.wait({ended, watching, broken}, return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
             why = watching.result()
+        if not ended.done():  # a limit, or what it says cannot be kept any more
             await _end(process, start, limits.grace_seconds)
         await ended
-        # A grandchild may hold the pipes open: what it has not said by now is not waited for.
+        leftovers = sweep(start.tag) if start.tag else []
+        # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
-        await _cancel(*reading, feeding, watching)
+        await _cancel(*reading, feeding, watching, broken)
         for task in reading:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise error
     finally:
         if process.returncode is None:
             _kill(process, start)
-            await asyncio.shield(process.wait())
-        leftovers = sweep(start.tag) if start.tag else []
+            await asyncio.shield(_exited(process))
+            sweep(start.tag)
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
+
+
+async def _exited(process: asyncio.subprocess.Process) -> None:
+    """Return when the process itself is gone; asyncio's own `wait` also waits for whoever holds its pipes."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            loop = asyncio.get_running_loop()
+            gone = loop.create_future()
+            loop.add_reader(descriptor, lambda: gone.done() or gone.set_result(None))
+            try:
+                await gone
+            finally:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
+    while process.returncode is None:  # noqa: ASYNC110 -- asyncio sets it a moment later
+        await asyncio.sleep(0.002)
+
+
+async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Return when one of them has failed; never when all end well."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    if not any(task.exception() for task in done if not task.cancelled()):
+        await asyncio.Event().wait()
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
@@ -273,10 +300,10 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
             os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(grace):
-            await process.wait()
+            await _exited(process)
     if process.returncode is None:
         _kill(process, start)
-        await process.wait()
+        await _exited(process)
 
 
 def _kill(process: asyncio.subprocess.Process, start: Start) -> None:

@@ -41,26 +41,57 @@ class Workspace(Struct, frozen=True):
         """What the agent may not change in its own checkout: from there code would run in later git commands."""
         return (self.tree / ".git" / "hooks", self.tree / ".git" / "config")
 
+    @property
+    def pinned(self) -> tuple[Path, ...]:
+        """What it may not put another in place of."""
+        return (self.tree / ".git",)
+
 
 async def make(repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None) -> Workspace:
     """Check `commit` out into `tree`, on a branch of its own, for `owner` to work in."""
-    objects = object_folders(repository.git_dir)
-    copied = owner is not None and not all(folder.stat().st_mode & 0o005 == 0o005 for folder in objects)
-    _empty_repository(tree / ".git", commit, f"corral/{name}", await repository.identity())
-    if copied:  # only root may read the originals
-        for folder in objects:
-            shutil.copytree(folder, tree / ".git" / "objects", dirs_exist_ok=True)
-        objects = []
-    else:
-        (tree / ".git/objects/info/alternates").write_text("".join(f"{folder}\n" for folder in objects))
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(repository.git_dir / "shallow", tree / ".git" / "shallow")
+    objects = await _lay_repository(repository, commit, tree, name, owner)
     if commit:
         await _checkout(tree)
-        await _submodules(repository, commit, tree)
+        objects += await _submodules(repository, commit, tree, owner)
     if owner:
         give(tree, owner)
-    return Workspace(tree, tuple(objects))
+    made = Workspace(tree, tuple(objects))
+    (tree.parent / "objects").write_text("".join(f"{folder}\n" for folder in made.objects))
+    return made
+
+
+def made_before(tree: Path) -> Workspace:
+    """Return a workspace as it was made, from what was noted beside it, where no agent can write."""
+    lines = (tree.parent / "objects").read_text().splitlines()
+    return Workspace(tree, tuple(Path(line) for line in lines))
+
+
+async def mend(repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None) -> None:
+    """Give a workspace whose agent destroyed its .git a new one; the files are what counts."""
+    git_dir = tree / ".git"
+    parts = ("HEAD", "objects/info", "refs", "hooks", "config")
+    if not git_dir.is_symlink() and all((git_dir / part).exists() for part in parts):
+        return
+    git_dir.unlink() if git_dir.is_symlink() or git_dir.is_file() else remove(git_dir)
+    await _lay_repository(repository, commit, tree, name, owner)
+    if owner:
+        give(git_dir, owner)
+
+
+async def _lay_repository(
+    repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None
+) -> list[Path]:
+    """Write a .git that borrows the repository's objects; return where they lie."""
+    objects = object_folders(repository.git_dir)
+    _empty_repository(tree / ".git", commit, f"corral/{name}", await repository.identity())
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(repository.git_dir / "shallow", tree / ".git" / "shallow")
+    if owner and not all(folder.stat().st_mode & 0o005 == 0o005 for folder in objects):
+        for folder in objects:  # only root and their owner may read the originals
+            shutil.copytree(folder, tree / ".git" / "objects", dirs_exist_ok=True)
+        return []
+    (tree / ".git/objects/info/alternates").write_text("".join(f"{folder}\n" for folder in objects))
+    return objects
 
 
 def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: tuple[str, str]) -> None:
@@ -90,10 +121,11 @@ async def _checkout(tree: Path) -> None:
         raise GitTrouble(f"the workspace cannot be checked out: {words[-400:]}", hint=hint)
 
 
-async def _submodules(repository: Repository, commit: str, tree: Path) -> None:
+async def _submodules(repository: Repository, commit: str, tree: Path, owner: Owner | None) -> list[Path]:
     """Fill submodules from what the repository has of them; what it lacks stays an empty folder."""
+    objects: list[Path] = []
     if not (tree / ".gitmodules").is_file():
-        return
+        return objects
     listed = await repository.git(
         "config", "--blob", f"{commit}:.gitmodules", "--null", "--get-regexp", r"\.path$", fine=(0, 1)
     )
@@ -113,7 +145,30 @@ async def _submodules(repository: Repository, commit: str, tree: Path) -> None:
             continue
         if (git_dir / "objects").is_dir():
             inner = Repository(git_dir, git_dir, work_tree=False)
-            await make(inner, links[path], place, "submodule", None)
+            objects += await _lay_repository(inner, links[path], place, "submodule", owner)
+            await _checkout(place)
+            objects += await _submodules(inner, links[path], place, owner)
+    return objects
+
+
+def write_below(root: Path, name: str, content: bytes) -> None:
+    """Write a file below a folder that an agent may have prepared: no link in it is followed."""
+    *folders, last = Path(name).parts
+    place = os.open(root, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700, dir_fd=place)
+            inner = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            os.close(place)
+            place = inner
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(last, dir_fd=place)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(last, flags, 0o600, dir_fd=place), "wb") as file:
+            file.write(content)
+    finally:
+        os.close(place)
 
 
 def give(tree: Path, owner: Owner) -> None:
@@ -138,8 +193,8 @@ async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Pa
     for path in sorted(set(fitting) & ignored - {b""}):
         name = os.fsdecode(path)
         source, target = repository.folder / name, tree / name
-        if source.is_symlink() or not source.is_file():
-            continue
+        if source.is_symlink() or not source.is_file() or not target.parent.resolve().is_relative_to(tree.resolve()):
+            continue  # a link in the checkout, or one in the commit, would lead elsewhere
         _folders_for(target, tree, owner)
         shutil.copy2(source, target, follow_symlinks=False)
         if owner:
@@ -162,10 +217,10 @@ def _folders_for(target: Path, tree: Path, owner: Owner | None) -> None:
 #: Run on the agent's side, in its box: what it left is committed, and all its commits leave as one bundle.
 COLLECT = """
 rm -f .git/index.lock .git/HEAD.lock
-git add -A 2>"$HOME/add.err" || { rm -f .git/index; git read-tree HEAD; git add -A; } || { cat "$HOME/add.err" >&2; exit 3; }
-rm -f "$HOME/add.err"
-said=$(git commit -q --no-verify -m "$1" 2>&1) || case $said in *"nothing to commit"*|*"nothing added"*|"") ;; *) echo "$said" >&2; exit 4;; esac
-said=$(git bundle create -q "$3" HEAD ${2:+"^$2"} 2>&1) || case $said in *"empty bundle"*) ;; *) echo "$said" >&2; exit 5;; esac
+unless() { case $said in *"$1"*) ;; *) echo "$said" >&2; exit 3 ;; esac; }
+said=$(git add -A 2>&1) || { rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1); } || unless "no error"
+said=$(git commit -q --no-verify -m "$1" 2>&1) || unless "nothing"
+said=$(git bundle create -q "$3" HEAD ${2:+"^$2"} 2>&1) || unless "empty bundle"
 """
 
 

@@ -139,7 +139,7 @@ def _as_text(stored: Stored) -> str | None:
         return None
     moment = document.moment(stored.at)[11:19]
     who = (stored.attempt or "").rpartition("-")[2]
-    return "\n".join(f"{moment} {who:>2}  {line}" for line in text.splitlines())
+    return "\n".join(f"{moment} {who:>2}  {words.printable(line)}" for line in text.splitlines())
 
 
 @click.command()
@@ -178,12 +178,16 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run", required=False, shell_complete=_runs)
-def export(run: str | None) -> None:
+def export(run: str | None) -> int:
     """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read."""
     with engine() as opened:
         sound = opened.store.integrity()
         if sound != "ok":
             click.echo(f"the database is damaged: {sound}; this is what can be read", err=True)
-        for item in opened.export(run):
+        troubles: list[str] = []
+        for item in opened.export(run, troubles.append):
             text = msgspec.json.encode(item).decode() if isinstance(item, Run) else _as_json(item)
             sys.stdout.write(text + "\n")
+    for trouble in troubles:
+        click.echo(trouble, err=True)
+    return 1 if troubles or sound != "ok" else 0

@@ -34,7 +34,7 @@ class Plain:
 
     def hear(self, heard: Heard) -> None:
         if isinstance(heard.event, Noted | Checked) or (isinstance(heard.event, Moved) and heard.attempt):
-            self.say(words.one_line(words.event_words(heard.event) or "", 300))
+            self.say(_headline(heard.event, 300))
 
 
 class Silent(Plain):
@@ -49,9 +49,9 @@ class Terminal(Plain):
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
-        self._live = Live(console=self._console, refresh_per_second=8, transient=True, get_renderable=self._render)
         self._working: dict[str, _Working] = {}
         self._spinner = Spinner("dots")
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True, get_renderable=self._render)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -72,9 +72,9 @@ class Terminal(Plain):
             working.hear(event)
             if isinstance(event, Moved) and event.status != "running":
                 del self._working[attempt]
-        text = words.event_words(event)
+        text = _headline(event, max(20, self._console.width - 2))
         if text and isinstance(event, Said | CalledTool | Noted | Checked | Moved):
-            self._console.print(Text(words.one_line(text, max(20, self._console.width - 2)), style=_style(event)))
+            self._console.print(Text(text, style=_style(event)))
 
     def _render(self) -> RenderableType:
         if not self._working:
@@ -108,6 +108,11 @@ class _Working:
     def line(self) -> str:
         files = f", {len(self.files)} files" if self.files else ""
         return f"{self.attempt}  {words.seconds(time.monotonic() - self.started)}{self.spent}{files}  {self.doing}"
+
+
+def _headline(event: Event, width: int) -> str:
+    lines = (words.event_words(event) or "").splitlines()
+    return words.one_line(lines[0], width) if lines else ""
 
 
 def _style(event: Event) -> str:

@@ -68,8 +68,13 @@ def ago(then: float) -> str:
     return f"{passed / 86400:.0f}d"
 
 
+def printable(text: str) -> str:
+    """Keep an agent's control codes from driving the reader's terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in text)
+
+
 def one_line(text: str, width: int) -> str:
-    flat = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+    flat = printable(" ".join(text.split()))
     return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
 
 

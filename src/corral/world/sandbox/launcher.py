@@ -61,7 +61,8 @@ def main() -> NoReturn:
         os.setresgid(*[number["-g"]] * 3)
         os.setresuid(*[number["-u"]] * 3)
     if "-p" in number:  # after the change of user, which would clear it
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if sys.platform == "linux":
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != number["-p"]:
             os._exit(97)
     os.execvp(command[0], command)  # noqa: S606

@@ -37,7 +37,7 @@ async def probe(cache: Path) -> Held:
             return remembered[key]
     except (OSError, msgspec.DecodeError):
         pass  # not asked yet, or not readable: ask now
-    held = await _try()
+    held = await _try(cache.parent)
     if held.level != "none":
         cache.write_bytes(msgspec.json.encode({key: held}))
     return held
@@ -49,12 +49,12 @@ def _key() -> str:
     return f"{platform.release()} {os.getuid()} {bwrap} {made} {launcher()[0]}"
 
 
-async def _try() -> Held:
+async def _try(state: Path) -> Held:
     if sys.platform != "linux":
         return Held("none", "only Linux has a level above none so far", "run corral on Linux or in a Linux container")
     if not shutil.which("bwrap"):
         return Held("none", "bubblewrap is not installed", "sudo apt-get install bubblewrap")
-    with tempfile.TemporaryDirectory(prefix="corral-probe-") as name:
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as name:
         folder = Path(name)
         home, workspace = folder / "home", folder / "workspace"
         for made in (home, workspace):

@@ -27,6 +27,7 @@ class Box(Struct, frozen=True, kw_only=True):
     workspace: Path
     home: Path  #: becomes HOME
     readable: tuple[Path, ...] = ()
+    pinned: tuple[Path, ...] = ()  #: within the workspace: cannot be moved away or replaced
     guarded: tuple[Path, ...] = ()  #: read-only, within the workspace
     writable: tuple[Path, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -65,10 +66,10 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
         if path.exists():
             arguments += ["--ro-bind", source(path), str(path)]
     arguments += ["--bind", source(box.home), HOME, "--bind", source(box.workspace), str(box.workspace)]
+    for path in (*box.pinned, *box.writable):
+        arguments += ["--bind", source(path), str(path)]
     for path in box.guarded:
         arguments += ["--ro-bind", source(path), str(path)]
-    for path in box.writable:
-        arguments += ["--bind", source(path), str(path)]
     arguments += ["--remount-ro", "/", "--chdir", str(box.workspace)]
     for name, value in box.env.items():
         arguments += ["--setenv", name, value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Generator, Iterator
 from importlib import resources
@@ -86,6 +87,14 @@ REMEDIES = (
 )
 
 
+def _no_room(path: Path) -> bool:
+    """Tell a full disk, which sqlite calls by many names."""
+    try:
+        return os.statvfs(path.parent).f_bavail < 16
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def translated(path: Path) -> Generator[None]:
     """Turn sqlite's errors into ours, each with a way out."""
@@ -93,5 +102,6 @@ def translated(path: Path) -> Generator[None]:
         yield
     except sqlite3.DatabaseError as error:
         words = str(error)
-        hint = next((remedy for sign, remedy in REMEDIES if sign in words.lower()), "run `corral doctor`")
+        sign = "full" if _no_room(path) else words.lower()
+        hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

@@ -15,6 +15,7 @@ from msgspec import Struct
 from corral.errors import BadRequest
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
+from corral.world.notice import Rope
 from corral.world.store.opening import connect, translated
 
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
@@ -42,6 +43,7 @@ class Store:
         self.folder = folder
         self.path = folder / "corral.db"
         self._db = connect(self.path)
+        self._rope = Rope(folder)
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
         self._depth = 0
@@ -49,6 +51,7 @@ class Store:
     def close(self) -> None:
         self.flush()
         self._db.close()
+        self._rope.close()
 
     # --- transactions and events
 
@@ -66,6 +69,7 @@ class Store:
                 yield
                 self._write_waiting()
                 self._db.execute("COMMIT")
+                self._rope.pull()
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
@@ -233,8 +237,10 @@ class Store:
 
     def integrity(self) -> str:
         """Return `ok`, or what sqlite finds wrong."""
-        with translated(self.path):
+        try:
             return cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            return str(error)
 
     def changed(self) -> int:
         """Return a number that differs when another process has written."""

@@ -1,0 +1,34 @@
+"""What acceptance tests may ask for besides the command itself."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rig.person import Person, install
+
+
+@pytest.fixture(scope="session")
+def installed() -> Iterator[Path]:
+    """The command, installed where every user of this machine may read it."""
+    folder = Path(tempfile.mkdtemp(prefix="corral-installed-"))
+    folder.chmod(0o755)
+    yield install(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="corral-open-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def person(installed: Path, open_folder: Path) -> Person:
+    """An ordinary user with the command installed."""
+    return Person(open_folder / "person", installed)

@@ -1,0 +1,187 @@
+"""ls, show, logs, diff, export, agents, doctor: what is printed, as text and as data."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.rig.command import Corral, Outcome
+from tests.rig.repository import GIT_ENV
+
+
+@pytest.fixture
+def ran(corral: Corral) -> Outcome:
+    corral.agent("mine", "echo x > x; echo i made x", "cost_usd = 0.5")
+    return corral.run(corral.repo(), "make x", "--agent", "mine", "--check", "echo check words; test -f x")
+
+
+def test_ls_lists_runs_newest_first(corral: Corral, ran: Outcome) -> None:
+    again = corral.run(Path(ran.json["repo"]), "make x again", "--agent", "mine")
+    rows = corral("ls", "--json").json
+    assert [row["run"] for row in rows] == [again.json["run"], ran.json["run"]]
+    assert rows[1]["status"] == "done"
+    assert rows[1]["task"] == "make x"
+    assert rows[1]["cost"]["usd"] == 0.5
+    assert rows[1]["agents"] == ["mine"]
+    text = corral("ls").out.splitlines()
+    assert text[0].split() == ["RUN", "STATUS", "AGE", "COST", "AGENT", "TASK"]
+    assert text[1].startswith(again.json["run"])
+    assert len(corral("ls", "-n", "1", "--json").json) == 1
+
+
+def test_ls_without_any_run(corral: Corral) -> None:
+    assert corral("ls", "--json").json == []
+    outcome = corral("ls")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "corral run" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "diff", "export"])
+def test_a_run_is_named_by_id_prefix_or_last(corral: Corral, ran: Outcome, command: str) -> None:
+    name = ran.json["run"]
+    said = [corral(command, spoken) for spoken in (name, name[:-2], "@last")]
+    assert [outcome.code for outcome in said] == [0, 0, 0], said
+    assert said[0].out == said[1].out == said[2].out
+    assert said[0].out
+
+
+def test_names_that_fit_none_or_many(corral: Corral, ran: Outcome) -> None:
+    corral.run(Path(ran.json["repo"]), "again", "--agent", "mine")
+    none, many, empty = corral("show", "zzz"), corral("show", ran.json["run"][:2]), corral("show", "")
+    assert (none.code, many.code, empty.code) == (2, 2, 2)
+    assert "no run is called `zzz`" in none.err
+    assert ran.json["run"] in many.err
+    assert all(outcome.err.splitlines()[1].startswith("hint: ") for outcome in (none, many, empty))
+    assert corral("show", "@last", env={"CORRAL_HOME": str(corral.root / "fresh")}).code == 2
+
+
+def test_show_tells_of_every_attempt(corral: Corral, ran: Outcome) -> None:
+    text = corral("show", "@last").out
+    assert ran.attempt["id"] in text
+    assert ran.attempt["branch"] in text
+    assert "$0.50 fixed" in text
+
+
+def test_logs_are_what_the_agent_said_and_what_the_engine_did(corral: Corral, ran: Outcome) -> None:
+    text = corral("logs", "@last").out
+    assert "i made x" in text
+    events = corral("logs", "@last", "--json").json_lines
+    assert [event["seq"] for event in events] == sorted({event["seq"] for event in events})
+    assert all({"seq", "at", "node", "attempt", "type"} <= set(event) for event in events)
+    assert {event["node"] for event in events} <= {"main", None}
+    said = next(event for event in events if event["type"] == "said")
+    assert (said["text"], said["attempt"]) == ("i made x", ran.attempt["id"])
+    assert events[-1]["type"] == "moved"
+    assert events[-1]["status"] == "done"
+
+
+def test_logs_show_what_a_failed_check_printed(corral: Corral) -> None:
+    corral.agent("mine", "echo x > x")
+    outcome = corral.run(corral.repo(), "make x", "--agent", "mine", "--check", "printf '%s %s' its words; false")
+    assert "corral logs" in outcome.attempt["error"]["hint"]
+    assert "its words" in corral("logs", "@last").out
+
+
+def test_diff_is_a_patch_that_git_applies(corral: Corral, ran: Outcome) -> None:
+    patch = corral("diff", "@last").bytes
+    copy = corral.repo("copy")
+    done = subprocess.run(["git", "apply"], cwd=copy.folder, input=patch, env=GIT_ENV, check=False, timeout=60)
+    assert done.returncode == 0
+    assert (copy.folder / "x").read_text() == "x\n"
+    assert corral("diff", "@last", "1").bytes == corral("diff", "@last", ran.attempt["id"]).bytes == patch
+    assert corral("diff", "@last", "--stat").out == "x\n+1 -0\n"
+    assert corral("diff", "@last", "--json").json["files_changed"] == ["x"]
+    assert corral("diff", "@last", "7").code == 2
+
+
+def test_diff_of_binary_files_applies_too(corral: Corral) -> None:
+    corral.agent("mine", r"printf '\000\001\377' > data.bin")
+    corral.run(corral.repo(), "make data", "--agent", "mine")
+    copy = corral.repo("copy")
+    patch = corral("diff", "@last").bytes
+    subprocess.run(["git", "apply"], cwd=copy.folder, input=patch, env=GIT_ENV, check=True, timeout=60)
+    assert (copy.folder / "data.bin").read_bytes() == b"\x00\x01\xff"
+
+
+def test_export_is_everything_as_json_lines(corral: Corral, ran: Outcome) -> None:
+    corral.run(Path(ran.json["repo"]), "again", "--agent", "mine")
+    lines = corral("export").json_lines
+    runs = [line for line in lines if "strategy" in line]
+    assert [run["task"] for run in runs] == ["make x", "again"]
+    assert runs[0] == ran.json
+    assert lines[1 : len(corral.events(ran.json["run"])) + 1] == corral.events(ran.json["run"])
+    one = corral("export", ran.json["run"]).json_lines
+    assert [line for line in one if "strategy" in line] == [ran.json]
+
+
+def test_agents_lists_what_can_be_asked_for(corral: Corral) -> None:
+    corral.agent("mine", "true")
+    corral.config('[agents.absent]\ncommand = ["./nowhere.sh"]')
+    rows = {row["name"]: row for row in corral("agents", "--json").json}
+    assert {"claude", "scripted", "mine", "absent"} <= set(rows)
+    assert rows["mine"]["program"].endswith("mine.sh")
+    assert rows["absent"]["program"] is None
+    assert rows["claude"]["remedy"]
+    assert "mine.sh" in corral("agents", env={"COLUMNS": "300"}).out
+
+
+def test_doctor_finds_what_can_run(corral: Corral) -> None:
+    corral.agent("mine", "true")
+    outcome = corral("doctor", "--json")
+    assert outcome.code == 0, outcome
+    report = outcome.json
+    assert report["ok"] is True
+    parts = {part["name"]: part for part in report["parts"]}
+    assert {"sandbox", "git", "store", "settings"} <= set(parts)
+    assert parts["sandbox"]["found"].startswith("strict")
+    assert "ready" in corral("doctor").out
+
+
+def test_doctor_says_what_is_missing_and_how_to_mend_it(corral: Corral) -> None:
+    outcome = corral("doctor", "--json")
+    assert outcome.code == 1
+    bad = [part for part in outcome.json["parts"] if not part["ok"]]
+    assert [part["name"] for part in bad] == ["agents"]
+    assert bad[0]["remedy"]
+
+
+def test_doctor_tells_of_broken_settings(corral: Corral) -> None:
+    corral.agent("mine", "true")
+    repo = corral.repo(files={"corral.toml": "[defaults\n"})
+    outcome = corral("doctor", "--json", cwd=repo.folder)
+    assert outcome.code == 1
+    settings = next(part for part in outcome.json["parts"] if part["name"] == "settings")
+    assert "corral.toml" in settings["found"]
+    assert "line 1" in settings["found"]
+
+
+def test_doctor_tells_of_the_persons_own_broken_settings(corral: Corral) -> None:
+    corral.config("[defaults\n")
+    outcome = corral("doctor", "--json")
+    assert outcome.code == 1
+    settings = next(part for part in outcome.json["parts"] if part["name"] == "settings")
+    assert "config.toml" in settings["found"]
+
+
+def test_version_help_and_completion(corral: Corral) -> None:
+    assert corral("--version").out.startswith("corral ")
+    text = corral("--help").out
+    for command in ("run", "ls", "show", "logs", "diff", "stop", "resume", "export", "doctor", "agents", "trust"):
+        assert f"  {command} " in text
+        assert corral(command, "--help").code == 0
+    for shell in ("bash", "zsh", "fish"):
+        assert "_CORRAL_COMPLETE" in corral("completion", shell).out
+
+
+def test_completion_offers_the_ids_of_runs(corral: Corral, ran: Outcome) -> None:
+    env = {"_CORRAL_COMPLETE": "bash_complete", "COMP_WORDS": "corral show 0", "COMP_CWORD": "2"}
+    assert ran.json["run"] in corral(env=env).out
+
+
+def test_a_reader_that_leaves_early_does_no_harm(corral: Corral, ran: Outcome) -> None:
+    assert ran.code == 0
+    line = f"{corral.program[0]} export | head -c 10"
+    done = subprocess.run(["sh", "-c", line], env=corral.env, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.dumps(ran.json)[:1] == done.stdout.decode()[:1]

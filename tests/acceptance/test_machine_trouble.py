@@ -1,0 +1,167 @@
+"""A machine that is not as it should be: git missing or old, a state folder or database that cannot be used."""
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_bad_requests import refused
+from tests.rig.command import PROGRAM, Corral, Outcome
+from tests.rig.mounts import in_private_mounts
+from tests.rig.repository import Repo
+
+
+@pytest.fixture
+def ready(corral: Corral) -> Corral:
+    corral.agent("mine", "echo x > x; echo words")
+    return corral
+
+
+@pytest.fixture
+def repo(ready: Corral) -> Repo:
+    return ready.repo()
+
+
+def troubled(outcome: Outcome, *words: str) -> None:
+    """Assert that a trouble was told in one line with a way out, and no traceback."""
+    assert outcome.code in (1, 2), outcome
+    lines = outcome.err.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert len(errors) == 1, outcome
+    assert any(line.startswith("hint: ") for line in lines), outcome
+    assert "corral itself failed" not in outcome.err
+    assert "Traceback" not in outcome.err
+    assert all(word in outcome.err for word in words), outcome
+
+
+def without_git(ready: Corral, repo: Repo, *fake: str) -> Outcome:
+    """Run in private mounts where /usr/bin/git is not git."""
+    hidden = ready.root / "git"
+    hidden.write_text("\n".join(fake))
+    hidden.chmod(0o755 if fake else 0o644)
+    with in_private_mounts(f"mount --bind {hidden} /usr/bin/git", ready.program) as program:
+        return Corral(ready.root / "other", program)("run", "t", "--repo", repo.folder, env=ready.env)
+
+
+def test_git_is_missing(ready: Corral, repo: Repo) -> None:
+    refused(without_git(ready, repo), "git", hint="install")
+
+
+def test_git_is_too_old(ready: Corral, repo: Repo) -> None:
+    outcome = without_git(ready, repo, "#!/bin/sh", "echo git version 2.20.1")
+    refused(outcome, "2.20.1", "too old", hint="2.38")
+
+
+def test_a_git_that_says_nothing_useful(ready: Corral, repo: Repo) -> None:
+    outcome = without_git(ready, repo, "#!/bin/sh", "echo segmentation fault >&2; exit 139")
+    refused(outcome, "git")
+
+
+def test_a_git_on_the_persons_path_is_not_asked(ready: Corral, repo: Repo) -> None:
+    fake = ready.root / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho git version 1.0; touch asked\n")
+    fake.chmod(0o755)
+    path = f"{fake.parent}:{ready.env['PATH']}"
+    outcome = ready.run(repo, "t", "--agent", "mine", env={"PATH": path})
+    assert outcome.code == 0, outcome
+    assert not (repo.folder / "asked").exists()
+
+
+def test_a_state_folder_that_is_a_file(ready: Corral, repo: Repo) -> None:
+    ready.home.write_text("")
+    for outcome in (ready.run(repo, "t", "--agent", "mine"), ready("ls"), ready("show", "@last")):
+        troubled(outcome, "CORRAL_HOME")
+
+
+def test_a_state_folder_on_a_read_only_disk(ready: Corral, repo: Repo) -> None:
+    ready.home.mkdir()
+    steps = f"mount -t tmpfs -o ro none {ready.home}"
+    with in_private_mounts(steps, ready.program) as program:
+        outcome = Corral(ready.root / "other", program)("run", "t", "--repo", repo.folder, env=ready.env)
+    troubled(outcome, str(ready.home))
+    assert repo.refs("refs/corral", "refs/heads/corral") == []
+
+
+def test_a_database_that_became_read_only(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    steps = f"mount --bind {ready.home} {ready.home} && mount -o remount,ro,bind {ready.home}"
+    with in_private_mounts(steps, ready.program) as program:
+        other = Corral(ready.root / "other", program)
+        troubled(other("run", "t", "--repo", repo.folder, "--agent", "mine", env=ready.env))
+        for arguments in (["ls", "--json"], ["show", "@last", "--json"], ["export"]):
+            outcome = other(*arguments, env=ready.env)
+            assert outcome.code == 0 or "hint: " in outcome.err, outcome
+            assert "corral itself failed" not in outcome.err
+    assert len(ready("ls", "--json").json) == 1
+
+
+def test_a_database_written_by_a_newer_corral(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    with contextlib.closing(sqlite3.connect(ready.home / "corral.db")) as database:
+        database.execute("PRAGMA user_version = 9999")
+    before = (ready.home / "corral.db").read_bytes()
+    for outcome in (ready.run(repo, "t", "--agent", "mine"), ready("ls"), ready("export")):
+        troubled(outcome, "newer", "9999", "upgrade")
+    assert (ready.home / "corral.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database(ready: Corral, repo: Repo) -> None:
+    ready.home.mkdir()
+    (ready.home / "corral.db").write_bytes(b"rubbish " * 1000)
+    for outcome in (ready.run(repo, "t", "--agent", "mine"), ready("ls"), ready("doctor")):
+        assert "not a database" in outcome.out + outcome.err, outcome
+        assert outcome.code == 1
+    assert (ready.home / "corral.db").read_bytes() == b"rubbish " * 1000
+
+
+@pytest.fixture
+def damaged(ready: Corral, repo: Repo) -> Corral:
+    ready.run(repo, "t", "--agent", "mine")
+    file = ready.home / "corral.db"
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        pages = [row[0] for row in database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'")]
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(file.read_bytes())
+    content[(pages[0] - 1) * size : pages[0] * size] = b"\xff" * size
+    file.write_bytes(content)
+    return ready
+
+
+def test_a_damaged_database_is_told_with_a_way_out(damaged: Corral) -> None:
+    troubled(damaged("logs", "@last"), "export")
+    doctor = damaged("doctor", "--json")
+    assert doctor.code == 1
+    assert [part["name"] for part in doctor.json["parts"] if not part["ok"]] == ["store"]
+
+
+def test_export_saves_what_can_be_read_of_a_damaged_database(damaged: Corral) -> None:
+    outcome = damaged("export")
+    assert "damaged" in outcome.err
+    assert outcome.json_lines[0]["task"] == "t"
+    assert "corral itself failed" not in outcome.err
+
+
+@pytest.mark.slow
+def test_a_database_that_another_program_locks(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    with contextlib.closing(sqlite3.connect(ready.home / "corral.db", isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        outcome = ready.run(repo, "t", "--agent", "mine")
+        assert len(ready("ls", "--json").json) == 1  # looking needs no lock
+        database.execute("ROLLBACK")
+    troubled(outcome, "locked", "try again")
+    assert ready.run(repo, "t", "--agent", "mine").code == 0
+
+
+def test_state_of_other_users_is_private(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    assert ready.home.stat().st_mode & 0o077 == 0
+
+
+def test_the_program_is_the_installed_one(ready: Corral) -> None:
+    assert Path(ready.program[0]) == PROGRAM
+    assert os.access(PROGRAM, os.X_OK)

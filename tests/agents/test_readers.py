@@ -1,0 +1,70 @@
+"""Whatever an agent prints, reading it never raises, and every event can be stored and read back."""
+
+import json
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corral import agents
+from corral.agents.claude import ClaudeConversation
+from corral.agents.protocol import Conversation
+from corral.events import DECODER, Event
+from corral.model import ENCODER, AgentProfile
+from tests.agents.test_claude import RECORDED
+
+PROFILES = {
+    "text": AgentProfile(command=("x",)),
+    "json": AgentProfile(command=("x",), output="json", result="a.b", success="ok=yes", cost="c", tokens="t"),
+    "jsonl": AgentProfile(command=("x",), output="jsonl", result="a.b", success="ok", cost="c", tokens="t"),
+    "regex": AgentProfile(command=("x",), output="regex", result="r(.*)", cost=r"\$([\d.]+)", tokens=r"(\d+) tokens"),
+    "as claude": AgentProfile(command=("x",), output="claude"),
+}
+
+
+def readers() -> list[Callable[[], Conversation]]:
+    found: list[Callable[[], Conversation]] = [
+        agents.find("x", {"x": profile}).converse for profile in PROFILES.values()
+    ]
+    return [*found, ClaudeConversation, agents.find("scripted", {}).converse]
+
+
+def survives(lines: list[str], code: int, stderr: str) -> None:
+    for reader in readers():
+        conversation = reader()
+        events: list[Event] = [event for line in lines for event in conversation.read(line)]
+        events += conversation.exited(code, stderr)
+        for event in events:
+            assert DECODER.decode(ENCODER.encode(event)) == event
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "message", "content", "a", "b", "ok", "c", "t", "text", "usage", "error"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.text() | JSON.map(json.dumps), max_size=6), st.integers(-15, 255), st.text(max_size=200))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_junk(lines: list[str], code: int, stderr: str) -> None:
+    survives(lines, code, stderr)
+
+
+@given(st.sampled_from(RECORDED).map(json.dumps), st.integers(0, 400), st.integers(0, 40), st.text(max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_recorded_lines_with_pieces_cut_out_or_put_in(line: str, place: int, gone: int, put: str) -> None:
+    survives([line[:place] + put + line[place + gone :]], 0, "")
+
+
+@given(st.sampled_from(RECORDED), st.sampled_from(["type", "message", "usage", "result", "is_error", "subtype"]), JSON)
+@settings(max_examples=500, deadline=None)
+def test_recorded_lines_with_fields_of_other_kinds(line: dict[str, object], field: str, value: object) -> None:
+    survives([json.dumps({**line, field: value})], 1, "")

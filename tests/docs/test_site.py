@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from corral import events, model, player
+from corral.events import Event
+from tests.docs.pages import PAGES, ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_is_built_strictly(site: Path) -> None:
+    assert "Corral" in (site / "index.html").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).is_file()
+
+
+def test_a_reader_of_the_site_fetches_nothing(site: Path) -> None:
+    fetching = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?(?:https?:)?//[^>]*>|<link[^>]*\shref=["']?(?:https?:)?//[^>]*>"""
+    )
+    for page in site.rglob("*.html"):
+        assert not fetching.findall(page.read_text()), page
+
+
+def test_the_reference_is_not_stale() -> None:
+    command = [sys.executable, "tools/generate_reference.py", "--check"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def _named(page: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", (REFERENCE / page).read_text()))
+
+
+def test_every_field_of_the_run_document_is_described() -> None:
+    fields: set[str] = set()
+    for kind in (
+        model.Run,
+        model.NodeState,
+        model.Attempt,
+        model.CheckResult,
+        model.MergeState,
+        model.Tokens,
+        model.Receipt,
+        model.SandboxReport,
+    ):
+        fields |= {field.encode_name for field in msgspec.structs.fields(kind)}
+    assert fields - _named("run-document.md") == set()
+
+
+def test_every_class_of_error_and_every_status_is_described() -> None:
+    classes = set(model.ErrorClass.__args__)
+    assert classes - _named("run-document.md") == set()
+    words = (ROOT / "docs" / "concepts" / "words.md").read_text()
+    assert [status for status in model.Status.__args__ if f"`{status}`" not in words] == []
+
+
+def test_every_event_and_its_fields_are_described() -> None:
+    kinds = Event.__args__
+    named = _named("events.md")
+    for kind in kinds:
+        assert str(kind.__struct_config__.tag) in named
+        assert {field.encode_name for field in msgspec.structs.fields(kind)} <= named
+    assert events.DECODER.decode(b'{"type":"said","text":"x"}') == events.Said("x")
+
+
+def test_every_step_of_a_script_is_described() -> None:
+    text = (REFERENCE / "scripted-agent.md").read_text()
+    assert [kind for kind in player.KINDS if f"| `{kind} = " not in text] == []
+
+
+def test_links_between_the_documents_of_the_repository_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md"):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_readme_prints_the_test_command() -> None:
+    assert "make test" in (ROOT / "README.md").read_text()
+    assert re.search(r"^test:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_no_page_names_a_path_of_somebodys_machine() -> None:
+    private = re.compile(r"/root/|/work/|/tmp/pytest|127\.0\.0\.1:\d|https?://(?!keepachangelog\.com)")
+    for page in [*PAGES, *ROOT.glob("*.md")]:
+        assert not private.findall(page.read_text()), page

@@ -1,0 +1,181 @@
+"""Custody of processes: every line heard, every limit kept, the whole tree ended, leftovers found and told."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from corral.errors import CorralError
+from corral.world import custody, process
+from corral.world.process import MOST_LINE, Exit, Limits, Start
+from tests.rig.processes import running
+from tests.rig.tagged import tagged
+from tests.rig.waiting import until
+
+T = TypeVar("T")
+ENV = {"PATH": "/usr/bin:/bin"}
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 -- what is waited for happens in other processes
+        await asyncio.sleep(0.01)
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, bytes, bool]] = []
+        self.bytes = 0
+        self.stop: asyncio.Event | None = None
+
+    async def follow(self, script: str, limits: Limits | None = None, *, tag: str = "", stdin: bytes = b"") -> Exit:
+        self.stop = asyncio.Event()
+        start = Start(argv=["/bin/sh", "-c", script], env=ENV, tag=tag, stdin=stdin)
+        return await process.follow(start, limits or Limits(grace_seconds=0.5), self._line, self._raw, self.stop)
+
+    def _line(self, stream: str, line: bytes, cut: bool) -> None:
+        self.lines.append((stream, line, cut))
+
+    def _raw(self, _: str, chunk: bytes) -> None:
+        self.bytes += len(chunk)
+
+
+def test_lines_of_both_streams_and_the_last_without_an_end() -> None:
+    heard = Heard()
+    ended = wait_for(heard.follow("echo one; echo two >&2; printf three"))
+    assert ended == Exit(code=0, why="exited")
+    assert [line for line in heard.lines if line[0] == "stdout"] == [
+        ("stdout", b"one", False),
+        ("stdout", b"three", False),
+    ]
+    assert ("stderr", b"two", False) in heard.lines
+
+
+def test_a_line_longer_than_memory_should_hold_is_cut_and_the_next_is_whole() -> None:
+    heard = Heard()
+    wait_for(heard.follow(f"head -c {MOST_LINE + 5_000_000} /dev/zero | tr '\\0' x; echo; echo after"))
+    assert [(len(line), cut) for _, line, cut in heard.lines] == [(MOST_LINE, True), (5, False)]
+    assert heard.bytes == MOST_LINE + 5_000_000 + 7
+
+
+def test_stdin_is_fed_and_closed() -> None:
+    heard = Heard()
+    wait_for(heard.follow("cat; echo end", stdin=b"hello\n"))
+    assert [line for _, line, _ in heard.lines] == [b"hello", b"end"]
+
+
+def test_stdin_is_empty_when_nothing_is_given() -> None:
+    heard = Heard()
+    assert wait_for(heard.follow("cat; echo end")).why == "exited"
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (Limits(timeout_seconds=0.3, grace_seconds=0.2), "timeout"),
+        (Limits(idle_seconds=0.3, grace_seconds=0.2), "idle"),
+    ],
+)
+def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: Limits, why: str) -> None:
+    sign = f"sign-{why}-{os.getpid()}"
+    script = f"trap '' TERM; (sh -c 'trap \"\" TERM; sleep 987' {sign}) & setsid sh -c 'sleep 987' {sign} & wait"
+    ended = wait_for(Heard().follow(script, limits, tag=sign))
+    assert ended.why == why
+    until(lambda: not running(sign), "the tree is gone")
+
+
+def test_a_talking_program_is_not_idle() -> None:
+    limits = Limits(idle_seconds=0.6, grace_seconds=0.2)
+    assert wait_for(Heard().follow("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done", limits)).why == "exited"
+
+
+def test_a_daemon_that_left_its_session_is_found_by_its_tag_and_told() -> None:
+    tag = f"tag-{os.getpid()}"
+    ended = wait_for(Heard().follow("setsid sleep 987 >/dev/null 2>&1 & echo started", tag=tag))
+    assert len(ended.leftovers) == 1
+    assert not tagged(f"CORRAL_ATTEMPT={tag}")
+
+
+def test_stop_asks_first() -> None:
+    async def stopped() -> tuple[Exit, Heard]:
+        heard = Heard()
+        work = asyncio.create_task(heard.follow("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"))
+        await _until(lambda: bool(heard.lines))
+        assert heard.stop
+        heard.stop.set()
+        return await work, heard
+
+    ended, heard = wait_for(stopped())
+    assert (ended.code, ended.why) == (7, "stopped")
+    assert heard.lines[-1][1] == b"bye"
+
+
+def test_cancelled_it_leaves_nothing() -> None:
+    tag = f"cancel-{os.getpid()}"
+
+    async def cancelled() -> None:
+        work = asyncio.create_task(Heard().follow("sleep 987 & sleep 987", tag=tag))
+        await _until(lambda: len(tagged(f"CORRAL_ATTEMPT={tag}")) >= 2)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    wait_for(cancelled())
+    assert not tagged(f"CORRAL_ATTEMPT={tag}")
+
+
+def test_a_listener_that_fails_ends_the_program_and_is_told() -> None:
+    def full(_: str, __: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def work() -> None:
+        start = Start(argv=["/bin/sh", "-c", "yes"], env=ENV)
+        await process.follow(start, Limits(grace_seconds=0.2), lambda *_: None, full, asyncio.Event())
+
+    with pytest.raises(OSError, match="No space left"):
+        wait_for(work())
+
+
+def test_no_thread_is_kept_for_a_child() -> None:
+    async def count() -> int:
+        work = [asyncio.create_task(Heard().follow("sleep 0.5")) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        threads = threading.active_count()
+        await asyncio.gather(*work)
+        return threads
+
+    assert wait_for(count()) <= 2
+
+
+def test_a_missing_program_is_said() -> None:
+    with pytest.raises(CorralError, match="cannot start /no/such/program"):
+        wait_for(process.run(Start(argv=["/no/such/program"], env=ENV)))
+
+
+def test_a_short_program_that_hangs_is_killed() -> None:
+    with pytest.raises(CorralError, match="did not end within"):
+        wait_for(process.run(Start(argv=["/bin/sh", "-c", "sleep 987"], env=ENV), timeout=0.2))
+
+
+def test_a_process_is_known_by_pid_and_start_time() -> None:
+    mine = custody.me()
+    assert custody.alive(mine) is True
+    host, boot, _, start = mine.split("/")
+    assert custody.alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
+    assert custody.alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
+    assert custody.alive(f"elsewhere/{boot}/1/1") is None
+    ended = subprocess.Popen([sys.executable, "-c", "pass"])
+    ended.wait()
+    assert custody.started_at(ended.pid) is None
+
+
+def test_signals_do_not_reach_us() -> None:
+    assert wait_for(Heard().follow(f"kill -{signal.SIGINT.value} 0; echo alive")).why == "exited"

@@ -1,0 +1,172 @@
+"""The store: what is written reads back, leases are exclusive, other processes are heard at once, trouble is told."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corral.errors import BadRequest, StoreTrouble
+from corral.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
+from corral.model import (
+    AgentChoice,
+    Attempt,
+    AttemptRecord,
+    CheckResult,
+    Failure,
+    RunPlan,
+    RunRecord,
+    Task,
+    Tokens,
+)
+from corral.rules import naming, strategies
+from corral.world.notice import Bell
+from corral.world.store.sqlite import Store
+
+PLAN = RunPlan(
+    flow=strategies.single(Task(prompt="do"), AgentChoice("a")), repo="/r", git_dir="/r/.git", base=None, into=None
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    opened = Store(tmp_path)
+    opened.add_run(RunRecord(id="aaa1", status="queued", reason=None, plan=PLAN, created=1.0))
+    return opened
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+events = st.one_of(
+    st.builds(Said, text),
+    st.builds(CalledTool, text, text, text),
+    st.builds(Started, st.none() | text, st.none() | text),
+    st.builds(Spent, st.builds(Tokens, st.integers(0, 10**9), st.integers(0, 10**9)), st.none() | st.floats(0, 1e6)),
+    st.builds(Asked, text),
+    st.builds(Unparsed, text),
+    st.builds(Noted, text),
+    st.builds(Ended, ok=st.booleans(), text=text, error=st.none() | st.builds(Failure, st.just("auth"), text, text)),
+    st.builds(Checked, st.builds(CheckResult, command=text, exit_code=st.integers(-15, 255), seconds=st.floats(0, 9))),
+    st.builds(Moved, text, st.just("done"), st.none() | text),
+)
+
+
+@given(st.lists(events, max_size=30))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_event_reads_back(store: Store, told: list[Event]) -> None:
+    before = store.events("aaa1")
+    for event in told:
+        store.note("aaa1", event, at=2.0, node="main", attempt="aaa1-1")
+    store.flush()
+    after = store.events("aaa1", before[-1].seq if before else 0)
+    assert [stored.event() for stored in after] == told
+    assert [stored.seq for stored in after] == sorted({stored.seq for stored in after})
+
+
+def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    def broken() -> None:
+        with store.transaction():
+            store.move_run("aaa1", "running", None, None)
+            store.note("aaa1", Said("x"), at=1.0)
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        broken()
+    assert store.run("aaa1").status == "queued"
+
+
+def test_attempts_read_back(store: Store) -> None:
+    record = AttemptRecord(attempt=Attempt(id="aaa1-1", agent="a", output={"x": [1]}), run="aaa1", node="main")
+    store.save_attempt(record)
+    record.phase = "over"
+    store.save_attempt(record)
+    assert store.attempts("aaa1") == [record]
+    assert store.next_place("aaa1") == 2
+
+
+def test_a_run_is_found_by_prefix_and_last(store: Store) -> None:
+    store.add_run(RunRecord(id="aaa2", status="queued", reason=None, plan=PLAN, created=2.0))
+    store.add_run(RunRecord(id="bbb1", status="queued", reason=None, plan=PLAN, created=3.0))
+    assert store.find("b") == "bbb1"
+    assert store.find("aaa2") == "aaa2"
+    assert store.find("@last") == "bbb1"
+    for name in ("a", "zzz", "", "%", "aaa1x"):
+        with pytest.raises(BadRequest):
+            store.find(name)
+
+
+def test_a_lease_has_one_owner_until_it_runs_out_or_is_known_dead(store: Store) -> None:
+    assert store.take_lease("aaa1", "me", now=0, until=10)
+    assert not store.take_lease("aaa1", "you", now=5, until=15)
+    assert store.renew_lease("aaa1", "me", 20)
+    assert not store.renew_lease("aaa1", "you", 20)
+    assert store.take_lease("aaa1", "you", now=5, until=15, dead="me")
+    assert not store.renew_lease("aaa1", "me", 30)
+    assert store.take_lease("aaa1", "she", now=16, until=30)
+    store.release_lease("aaa1", "she")
+    assert store.take_lease("aaa1", "me", now=17, until=30)
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from corral.events import Said
+from corral.world.store.sqlite import Store
+store = Store(Path(sys.argv[1]))
+sys.stdin.readline()
+store.note("aaa1", Said(str(time.monotonic())), at=1.0)
+store.flush()
+sys.stdin.readline()
+"""
+
+
+def test_another_process_is_heard_without_looking(store: Store) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(store.folder)], stdin=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdin
+        bell = Bell(store.folder)
+        before = store.changed()
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+        deadline = time.monotonic() + 30
+        while store.changed() == before:
+            bell.wait(deadline - time.monotonic())  # were it not rung, the test would wait in vain
+            assert time.monotonic() < deadline
+        bell.close()
+        assert len(store.events("aaa1")) == 1
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+
+
+def test_a_newer_database_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "corral.db") as database:
+        database.execute("PRAGMA user_version = 999")
+    database.close()
+    with pytest.raises(StoreTrouble, match="newer corral") as told:
+        Store(tmp_path)
+    assert "upgrade" in told.value.hint
+
+
+def test_what_is_no_database_is_said(tmp_path: Path) -> None:
+    (tmp_path / "corral.db").write_text("this is not a database, but a text " * 100)
+    with pytest.raises(StoreTrouble, match="not a database") as told:
+        Store(tmp_path)
+    assert "move that file away" in told.value.hint
+
+
+def test_two_processes_that_make_it_at_once_make_it_once(tmp_path: Path) -> None:
+    program = f"from pathlib import Path; from corral.world.store.sqlite import Store; Store(Path({str(tmp_path)!r}))"
+    makers = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(6)]
+    for maker in makers:
+        _, errors = maker.communicate(timeout=60)
+        assert maker.returncode == 0, errors.decode()
+    assert Store(tmp_path).integrity() == "ok"
+
+
+def test_names_of_attempts_follow_their_run() -> None:
+    assert naming.branch("r", "main", naming.attempt_id("r", 3)) == "corral/r/main/r-3"

@@ -1,0 +1,168 @@
+"""Write the parts of docs/reference that the code knows best: commands and settings; `--check` says if stale."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from corral.config import KEYS, POWERFUL, Defaults
+from corral.frontends.cli import COMMANDS, corral
+from corral.model import AgentProfile, RetryPolicy, Setup
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
+
+#: table -> key -> what it means. A key without words here fails the generator.
+MEANINGS: dict[str, dict[str, str]] = {
+    "defaults": {
+        "agent": "the agent of `corral run` without `--agent`; without this: `claude`",
+        "checks": "checks of `corral run` without `--check`",
+        "budget_usd": "stop a task when it has cost this much; of two files and `--budget` the lowest holds",
+        "timeout": "wall clock for each try, as `--timeout`: `90s`, `20m`, `2h`",
+        "idle": "how long an agent may be silent, as `--idle`",
+    },
+    "agents.*": {
+        "program": "where the program of a built-in agent lies; else it is looked for on `PATH`",
+        "model": "the model to ask for; for `scripted` the script to play",
+        "env": "names of variables that are passed on from your environment; nothing else is",
+        "settings": "variables set here, name = value",
+        "hosts": "hosts it talks to; read and kept, but not enforced yet",
+        "command": "any program as an agent; `{prompt}`, `{file}`, `{model}`, `{workspace}` are filled in",
+        "prompt": "how it gets the task: as an argument, on stdin, or in a file",
+        "output": "how what it prints is read",
+        "result": "the field (json, jsonl) or pattern (regex) that holds its answer",
+        "success": "a field that must be true or `field=value` (json, jsonl); a pattern that must occur (text, regex)",
+        "cost": "the field or pattern that holds its cost in USD",
+        "tokens": "the field or pattern that holds its tokens",
+        "cost_usd": "a fixed price for each attempt",
+    },
+    "retry": {
+        "most": "further tries after a failure; set here, it also holds for failed checks",
+        "delay_seconds": "the wait before the second try",
+        "exponential": "double the wait with every try, up to 5 minutes",
+    },
+    "workspace": {
+        "copy": "patterns of ignored files that are copied into each workspace",
+        "setup": "a shell command that runs in each new workspace, in the box",
+    },
+}
+TYPES: dict[str, type[msgspec.Struct]] = {
+    "defaults": Defaults,
+    "agents.*": AgentProfile,
+    "retry": RetryPolicy,
+    "workspace": Setup,
+}
+FIELD_OF = {"setup": "command"}  #: keys whose field in the code has another name
+
+
+# --- commands
+
+
+def commands() -> str:
+    """Return the page of all commands."""
+    context = click.Context(corral, info_name="corral")
+    parts = [
+        "# Commands",
+        "<!-- Written by tools/generate_reference.py from the commands themselves; do not edit. -->",
+        "A RUN is an id, the beginning of one that fits no other, or `@last`. stdout is data, stderr is talk.",
+        "Exit codes: [exit codes](exit-codes.md).",
+        "| command | does |\n|---|---|\n"
+        + "\n".join(f"| [`corral {name}`](#corral-{name}) | {_cell(words)} |" for name, (_, words) in COMMANDS.items()),
+    ]
+    for name in COMMANDS:
+        command = corral.get_command(context, name)
+        if command is None:
+            raise SystemExit(f"{name} is listed but cannot be loaded")
+        parts.append(_command(command, click.Context(command, info_name=name, parent=context)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(command: click.Command, context: click.Context) -> str:
+    usage = " ".join(["corral", str(context.info_name), *command.collect_usage_pieces(context)])
+    records = [parameter.get_help_record(context) for parameter in command.params]
+    rows = [record for record in records if record and record[1]]
+    options = "\n".join(f"| `{_cell(name)}` | {_cell(words)} |" for name, words in rows)
+    parts = [f"## corral {context.info_name}", f"```text\n{usage}\n```", _prose(command.help or "")]
+    return "\n\n".join([*parts, f"| option | |\n|---|---|\n{options}"] if rows else parts)
+
+
+def _prose(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# --- settings
+
+
+def keys() -> str:
+    """Return a table of keys for each table of a settings file."""
+    parts: list[str] = []
+    for table, known in KEYS.items():
+        if table:
+            head = f"### `[{table.replace('*', 'NAME')}]`\n\n| key | type | default | meaning |\n|---|---|---|---|"
+            parts.append("\n".join([head, *(_key(table, key) for key in known)]))
+    return "\n\n".join(parts)
+
+
+def _key(table: str, key: str) -> str:
+    fields = {field.name: field for field in msgspec.structs.fields(TYPES[table])}
+    field = fields[FIELD_OF.get(key, key)]
+    trust = " **(trust)**" if key in POWERFUL or table == "workspace" else ""
+    return (
+        f"| `{key}` | {_cell(_type(field.type))} | {_default(field.default)} | {_cell(MEANINGS[table][key])}{trust} |"
+    )
+
+
+def _type(kind: object) -> str:
+    names = {str: "text", float: "number", int: "whole number", bool: "true or false"}
+    for plain, word in names.items():
+        if kind is plain:
+            return word
+    text = str(kind)
+    if "Literal" in text:
+        return " or ".join(f"`{word}`" for word in re.findall(r"'(\w+)'", text))
+    for sign, word in (("tuple", "list of text"), ("Mapping", "table of text"), ("str", "text"), ("float", "number")):
+        if sign in text:
+            return word
+    raise SystemExit(f"no word for the type {text}")
+
+
+def _default(value: object) -> str:
+    if value is msgspec.NODEFAULT or value is None or value == ():
+        return "-"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def configuration() -> str:
+    """Return the page of settings with its generated part renewed."""
+    page = (REFERENCE / "configuration.md").read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{keys()}\n\n{END}{after}"
+
+
+def main() -> int:
+    """Write the pages, or with `--check` only compare."""
+    stale: list[str] = []
+    for name, text in {"cli.md": commands(), "configuration.md": configuration()}.items():
+        path = REFERENCE / name
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(text)
+    if "--check" in sys.argv and stale:
+        print(f"stale: {', '.join(stale)}; run python tools/generate_reference.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
