@@ -17,7 +17,7 @@ from typing import Self
 from bench.measure import Promise, interleaved
 from corral.engine.engine import Engine
 from corral.events import Heard
-from corral.model import Request, Run
+from corral.model import Level, Request, Run
 from corral.testing import ScriptedModel, Turn
 
 AGENT = "#!/bin/sh\necho 'a change' >> file-1.txt\n"
@@ -114,7 +114,8 @@ class _Corral:
             raise SystemExit(f"the run is not done: {done.reason}")
 
     async def _run(self, repository: Path, agent: str, *, boxed: bool) -> Run:
-        request = Request(prompt="do it", repo=str(repository), agents=(agent,), require="strict" if boxed else "none")
+        level: Level = "strict" if boxed else "none"
+        request = Request(prompt="do it", repo=str(repository), agents=(agent,), require=level, unsandboxed=not boxed)
         return await self._engine.drive(await self._engine.submit(request), _unheard)
 
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 
 
 def main() -> None:
+    _have_streams()
     if sys.argv[1:] == ["--version"]:  # asked by scripts and editors all the time: no need to load anything
         from corral import __version__  # noqa: PLC0415
 
         sys.stdout.write(f"corral {__version__}\n")
         return
+    gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
     sys.exit(run_command_line())
+
+
+def _have_streams() -> None:
+    """Open what our caller closed: otherwise the database would get descriptor 1 and an agent's words go into it."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -73,6 +70,8 @@ def person_file() -> Path:
 
 def fingerprint(path: Path) -> str:
     """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
+    import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
+
     return hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()
 
 
@@ -117,6 +116,8 @@ class _File:
             return cls(path, {}, "")
         except (OSError, UnicodeDecodeError) as error:
             raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
+        import tomllib  # noqa: PLC0415
+
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -156,6 +157,8 @@ class _File:
     def _check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
+                import difflib  # noqa: PLC0415
+
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(known)
                 raise BadRequest(f"{self.where(*(*path, key))}: unknown key `{'.'.join((*path, key))}`", hint=hint)

@@ -109,6 +109,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     git_dir: str  #: of the repository, or of the hidden one that stands for a plain folder
     base: str | None  #: None: a repository without a commit
     into: str | None  #: the branch the run started from
+    identity: tuple[str, str] | None = None  #: whom commits are by
     retry: RetryPolicy = RetryPolicy()
     setup: Setup = Setup()
     level: Level = "strict"  #: what this machine holds, found out before the start
@@ -238,8 +239,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     attempt: str
     agent: str
     base: str | None
-    commit: str | None
-    tree: str | None
+    commit: str
+    tree: str
     diff_sha256: str
     checks: tuple[CheckResult, ...]
     cost: Cost
@@ -265,6 +266,7 @@ class AttemptRecord(Struct, kw_only=True):
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()
+    tree: str = ""
     diff_sha256: str = ""
     receipt: Receipt | None = None
 

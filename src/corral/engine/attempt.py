@@ -66,7 +66,7 @@ class AttemptCourse:
         `resume`, and a full disk is such a thing: make room, resume.
         """
         try:
-            if self.record.phase == "working":
+            if self.record.phase == "working" and not self._had_finished():
                 await self._salvage()
             else:
                 if self.record.phase == "new":
@@ -94,7 +94,6 @@ class AttemptCourse:
         record.started = time.time()
         self.attempt.status = "running"
         self.attempt.sandbox = SandboxReport(self.host.level)
-        self._step("new")
         if record.continues:
             made, told = self.host.take_over(self.folder), prompt.continued()
         else:
@@ -133,7 +132,10 @@ class AttemptCourse:
     async def _collect(self) -> None:
         commit = await self.host.collect(self.folder, self.node.id, self.record.run)
         if commit:
-            change = await self.host.repository.change(self.host.plan.base, commit)
+            repository = self.host.repository
+            change, self.record.tree = await asyncio.gather(
+                repository.change(self.host.plan.base, commit), repository.tree_of(commit)
+            )
             self.record.diff_sha256 = hashlib.sha256(change.patch).hexdigest()
             self.attempt.commit = commit
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
@@ -175,6 +177,22 @@ class AttemptCourse:
             for first, second in zip(results, again, strict=True)
         ]
 
+    def _had_finished(self) -> bool:
+        """Look whether the agent had said its last word when its engine died: then it is not started again."""
+        after, found = 0, False
+        while batch := self.store.events(self.record.run, after):
+            after = batch[-1].seq
+            for event in (stored.event() for stored in batch if stored.attempt == self.attempt.id):
+                if isinstance(event, Spent):
+                    self._spend(event)
+                if isinstance(event, Ended):
+                    self._take(event, "exited")
+                    found = True
+        if found:
+            sweep(self.attempt.id)
+            self._step("worked")
+        return found
+
     async def _salvage(self) -> None:
         """Its engine died while the agent worked: end what may be left of it, keep its work, let another try go on."""
         sweep(self.attempt.id)
@@ -196,20 +214,21 @@ class AttemptCourse:
         record.ended = time.time()
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
-            record.receipt = await self._receipt(attempt.commit)
+            record.receipt = self._receipt(attempt.commit)
+            await asyncio.gather(self._note(record.receipt), asyncio.to_thread(workspace.remove, self.folder))
         reason = verdict.error.message if verdict.error else None
         with self.store.transaction():
             self._emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
             self._step("over")
 
-    async def _receipt(self, commit: str) -> Receipt:
-        repository, attempt = self.host.repository, self.attempt
-        receipt = Receipt(
+    def _receipt(self, commit: str) -> Receipt:
+        attempt = self.attempt
+        return Receipt(
             attempt=attempt.id,
             agent=attempt.agent,
             base=self.host.plan.base,
             commit=commit,
-            tree=await repository.tree_of(commit),
+            tree=self.record.tree,
             diff_sha256=self.record.diff_sha256,
             checks=attempt.checks,
             cost=attempt.cost,
@@ -220,10 +239,11 @@ class AttemptCourse:
             corral=__version__,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+    async def _note(self, receipt: Receipt) -> None:
+        text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
         async with self.host.repository_lock():
-            text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
-            await workspace.add_note(repository, commit, naming.NOTES, text)
-        return receipt
+            await workspace.add_note(self.host.repository, receipt.commit, naming.NOTES, text)
 
     def _step(self, phase: Phase) -> None:
         self.record.phase = phase

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,7 +127,7 @@ class Engine:
         for note in submission.notes:
             say(note)
         now = time.time()
-        run = naming.run_id(int(now * 1000), secrets.randbelow(naming.CHANCE))
+        run = naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4)))
         self.store.add_run(
             RunRecord(
                 id=run,
@@ -154,7 +154,8 @@ class Engine:
             await drive.to_the_end()
         finally:
             del self._drives[run]
-            self.store.release_lease(run, self.owner)
+            if self.store.run(run).owner == self.owner:  # not over: whoever resumes it need not wait
+                self.store.release_lease(run, self.owner)
         return document.build(self.store, run)
 
     def stop_here(self, reason: str) -> None:

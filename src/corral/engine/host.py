@@ -93,7 +93,11 @@ class Host:
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         self._fill_home(folder / "home", command.files, dressed)
-        box = self._box(made, folder, env={**command.env, **dressed.env}, readable=readable)
+        boxed = self.level != "none"
+        env = {**command.env, **dressed.env}
+        box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
+        if boxed:  # one box is quicker than two, and whoever works there may collect there
+            argv = workspace.then_collect(argv, self._message(), self.plan.base, self._fresh_bundle(folder))
         conversation = dressed.agent.converse()
         last: list[Ended] = []
         errors = Tail()
@@ -114,7 +118,7 @@ class Host:
 
         logs = {name: Log(self.logs / f"{name}.log") for name in ("stdout", "stderr")}
         try:
-            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin) as start:
+            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=boxed) as start:
                 ended = await process.follow(
                     start, limits, heard, lambda name, chunk: logs[name].write(chunk), self.stop
                 )
@@ -140,25 +144,35 @@ class Host:
 
     async def collect(self, folder: Path, node: str, run: str) -> str | None:
         """Take all the agent's work into the repository; return its last commit, or None when it changed nothing."""
-        made = workspace.made_before(folder / "work")
-        await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         bundle = folder / "out" / "work.bundle"
-        bundle.unlink(missing_ok=True)
-        message = f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
-        box = self._box(made, folder, writable=(folder / "out",))
-        with confine(
-            workspace.collect_command(message, self.plan.base, bundle), box, self.level, tag=self.attempt
-        ) as start:
-            finished = await process.run(start)
-        if finished.code != 0:
-            words = finished.err.decode(errors="replace").strip()
-            hint = "the disk is full: make room, then `corral resume`" if "No space left" in words else ""
-            raise CorralError(f"the work cannot be collected: {words[-400:]}", hint=hint)
+        if not (folder / "out" / "work.bundle.done").exists():
+            await self._collect_alone(folder)
         if not bundle.exists():
             return None
         references = [naming.hidden_ref(self.attempt), "refs/heads/" + naming.branch(run, node, self.attempt)]
         async with self.repository_lock():
             return await workspace.fetch(self.repository, bundle, references)
+
+    async def _collect_alone(self, folder: Path) -> None:
+        """Collect in a box of its own: the agent was ended, or broke its .git, or there was no box."""
+        made = workspace.made_before(folder / "work")
+        await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
+        command = workspace.collect_command(self._message(), self.plan.base, self._fresh_bundle(folder))
+        box = self._box(made, folder, writable=(folder / "out",))
+        with confine(command, box, self.level, tag=self.attempt) as start:
+            finished = await process.run(start)
+        if finished.code != 0:
+            words = finished.err.decode(errors="replace").strip()
+            raise CorralError(f"the work cannot be collected: {words[-400:]}")
+
+    def _message(self) -> str:
+        return f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
+
+    def _fresh_bundle(self, folder: Path) -> Path:
+        bundle = folder / "out" / "work.bundle"
+        for file in (bundle, bundle.with_name("work.bundle.done")):
+            file.unlink(missing_ok=True)
+        return bundle
 
     def repository_lock(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""

@@ -32,18 +32,18 @@ class Drive:
         self.plan = store.run(run).plan
         folder, git_dir = Path(self.plan.repo), Path(self.plan.git_dir)
         hidden = git_dir.is_relative_to(store.folder)
-        self.repository = Repository(folder, git_dir, work_tree=not hidden)
+        self.repository = Repository(folder, git_dir, work_tree=not hidden, identity=self.plan.identity)
         self.nodes = {node.id: node for node in self.plan.flow.nodes}
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Event] = {}
         self._wake = asyncio.Event()
         self._stopping: str | None = None
         self._waits_until = 0.0
+        self._started = False
         self._background: list[asyncio.Task[None]] = []
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
-        self._move("running", None)
         self._remove_leavings()
         for work in (self._keep_flushing(), self._keep_lease(), self._hear_orders()):
             task = asyncio.create_task(work)
@@ -67,15 +67,32 @@ class Drive:
 
     async def _turn(self) -> bool:
         self._wake.clear()
+        with self.store.transaction():
+            if not self._started:
+                self._started = True
+                self._move("running", None)
+            finished, wait, records = self._act()
+        for record in records:  # driven only once it is stored that they are
+            self._drive(record)
+        if not finished:
+            await self._something_happens(wait)
+        return finished
+
+    def _act(self) -> tuple[bool, float | None, list[AttemptRecord]]:
+        """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
+        actions = schedule.decide(self._situation())
+        while settled := [action for action in actions if isinstance(action, schedule.Settle)]:
+            for action in settled:
+                self._settle(action)
+            actions = schedule.decide(self._situation())
         wait: float | None = None
-        for action in schedule.decide(self._situation()):
+        records: list[AttemptRecord] = []
+        for action in actions:
             match action:
                 case schedule.Begin():
-                    self._drive(self._new_attempt(action))
+                    records.append(self._new_attempt(action))
                 case schedule.GoOn():
-                    self._drive(next(r for r in self.store.attempts(self.run) if r.attempt.id == action.attempt))
-                case schedule.Settle():
-                    self._settle(action)
+                    records.append(next(r for r in self.store.attempts(self.run) if r.attempt.id == action.attempt))
                 case schedule.WaitUntil():
                     wait = max(0.0, action.time - time.time())
                     if action.time != self._waits_until:
@@ -83,9 +100,10 @@ class Drive:
                         self._note(Noted(f"the next try starts in {wait:.0f} s"))
                 case schedule.Finish():
                     self._move(action.status, action.reason)
-                    return True
-        await self._something_happens(wait)
-        return False
+                    return True, None, []
+                case schedule.Settle():
+                    pass  # done above
+        return False, wait, records
 
     def _situation(self) -> schedule.Situation:
         return schedule.Situation(
@@ -99,8 +117,6 @@ class Drive:
         )
 
     async def _something_happens(self, wait: float | None) -> None:
-        if not self._driven and wait is None:
-            return  # a node was settled: what follows from it is decided at once
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self._wake.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ from corral.errors import BadRequest
 from corral.model import AgentChoice, AgentProfile, AgentTask, Request, RunPlan, Task
 from corral.rules import strategies
 from corral.world import git, workspace
-from corral.world.git import Found, Repository
+from corral.world.git import Found
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import ORDER, probe
 from corral.world.trust import Trust
@@ -50,7 +51,12 @@ async def prepare(request: Request, state: Path) -> Submission:
     if not folder.is_dir():
         raise BadRequest(f"--repo {request.repo}: there is no such folder")
     folder = folder.resolve()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
     found = await git.discover(folder)
+    uncommitted = asyncio.create_task(_uncommitted(found, request.base))  # git looks while we do
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)
@@ -58,7 +64,7 @@ async def prepare(request: Request, state: Path) -> Submission:
     _try_agent(choice, task, settings, request)
     _try_checks(task, settings, top)
     held = await probe(state / "probe.json")
-    level = held.level
+    level = "none" if request.unsandboxed and request.require == "none" else held.level
     if ORDER.index(level) < ORDER.index(request.require) and not request.unsandboxed:
         raise BadRequest(
             f"the sandbox level `{request.require}` does not hold here: {held.reason}",
@@ -73,13 +79,14 @@ async def prepare(request: Request, state: Path) -> Submission:
     else:
         repository = found.repository
         base, into = await _base(found, request.base)
-        notes = await _notes(repository, request.base)
+        notes = await uncommitted
     plan = RunPlan(
         flow=strategies.single(task, choice),
         repo=str(repository.folder),
         git_dir=str(repository.git_dir),
         base=base,
         into=into,
+        identity=await repository.identity(),
         retry=settings.retry,
         setup=settings.setup,
         level=level,
@@ -186,10 +193,12 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
     return base, named if listed.code == 0 else found.branch
 
 
-async def _notes(repository: Repository, named: str | None) -> list[str]:
-    if named is not None or not (repository.folder / ".git").exists():
+async def _uncommitted(found: Found | None, named: str | None) -> list[str]:
+    if found is None or named is not None or not (found.repository.folder / ".git").exists():
         return []
-    listed = await repository.git("status", "--porcelain=v1", "-z", fine=(0, 128))
+    listed, _ = await asyncio.gather(
+        found.repository.git("status", "--porcelain=v1", "-z", fine=(0, 128)), found.repository.identity()
+    )
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"
     return [f"{files} not committed: agents start from the last commit and do not see that"] if count else []

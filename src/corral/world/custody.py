@@ -62,11 +62,11 @@ def alive(owner: str) -> bool | None:
     return started_at(int(parts[2])) == parts[3]
 
 
-def sweep(tag: str) -> list[Leftover]:
-    """End every process that carries this attempt's tag; return what had to be ended."""
+def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
+    """End every process that carries this attempt's tag (and is of this user); return what had to be ended."""
     found: dict[int, Leftover] = {}
     for _ in range(50):  # a forking process may be one step ahead
-        alive_now = list(_tagged(tag))
+        alive_now = list(_tagged(tag, uid))
         if not alive_now:
             break
         for pid, name in alive_now:
@@ -77,7 +77,7 @@ def sweep(tag: str) -> list[Leftover]:
     return list(found.values())
 
 
-def _tagged(tag: str) -> Iterator[tuple[int, str]]:
+def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str]]:
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":
         return
@@ -85,6 +85,8 @@ def _tagged(tag: str) -> Iterator[tuple[int, str]]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
+            if uid is not None and entry.stat().st_uid != uid:
+                continue
             if mark in (PROC / entry.name / "environ").read_bytes() and started_at(int(entry.name)):
                 yield int(entry.name), (PROC / entry.name / "comm").read_text().strip()
 

@@ -78,10 +78,12 @@ async def _version() -> tuple[int, ...]:
 class Repository:
     """A repository as the trusted side sees it."""
 
-    def __init__(self, folder: Path, git_dir: Path, *, work_tree: bool = True) -> None:
+    def __init__(
+        self, folder: Path, git_dir: Path, *, work_tree: bool = True, identity: tuple[str, str] | None = None
+    ) -> None:
         self.folder, self.git_dir, self._work_tree = folder, git_dir, work_tree
         self.owner = _owner(git_dir)
-        self._identity: tuple[str, str] | None = None
+        self._identity = identity
 
     async def git(
         self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, fine: tuple[int, ...] = (0,)

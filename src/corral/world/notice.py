@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import ctypes
 import os
 import select
 import sys
@@ -51,6 +49,8 @@ class Bell:
 
     async def listen(self, seconds: float) -> None:
         """Do the same without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
         if self._descriptor is None:
             await asyncio.sleep(min(seconds, LOOK_SECONDS))
             return
@@ -72,6 +72,8 @@ class Bell:
 
 
 def _inotify(file: Path) -> int | None:
+    import ctypes  # noqa: PLC0415 -- only who waits needs it
+
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:

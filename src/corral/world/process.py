@@ -49,6 +49,8 @@ class Start(Struct, frozen=True, kw_only=True):
     owner: Owner | None = None
     tag: str = ""  #: the value of CORRAL_ATTEMPT in its environment, by which leftovers are found
     box_pid: Callable[[], int | None] | None = None  #: the first process inside the box, once there is one
+    wrapped: bool = False  #: in the box, a shell stands between that process and the program
+    uid: int | None = None  #: whose its processes are, when they have a user of their own
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -127,7 +129,7 @@ async def follow(
         if not ended.done():  # a limit, or what it says cannot be kept any more
             await _end(process, start, limits.grace_seconds)
         await ended
-        leftovers = sweep(start.tag) if start.tag else []
+        leftovers = sweep(start.tag, start.uid) if start.tag else []
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
         await _cancel(*reading, feeding, watching, broken)
@@ -138,7 +140,7 @@ async def follow(
         if process.returncode is None:
             _kill(process, start)
             await asyncio.shield(_exited(process))
-            sweep(start.tag)
+            sweep(start.tag, start.uid)
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
 
 
@@ -294,7 +296,10 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
     inside = start.box_pid() if start.box_pid else None
     with contextlib.suppress(ProcessLookupError, PermissionError):
         # bubblewrap does not pass signals on: the agent itself is the first child of the box's first process.
-        if inside and (agent := first_child(inside)):
+        agent = first_child(inside) if inside else None
+        if agent and start.wrapped:
+            agent = first_child(agent)
+        if agent:
             os.kill(agent, signal.SIGTERM)
         elif not inside:
             os.killpg(process.pid, signal.SIGTERM)

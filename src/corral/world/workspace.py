@@ -224,10 +224,30 @@ said=$(git bundle create -q "$3" HEAD ${2:+"^$2"} 2>&1) || unless "empty bundle"
 """
 
 
+#: In a box, the program and then the collecting: what it left running is ended in between (the box holds nobody else).
+THEN_COLLECT = """
+message=$1 base=$2 bundle=$3
+shift 3
+"$@"
+code=$?
+kill -9 -1 2>/dev/null
+( set -- "$message" "$base" "$bundle"; %s ) </dev/null >/dev/null 2>&1 && : > "$bundle.done"
+exit $code
+"""
+
+
 def collect_command(message: str, base: str | None, bundle: Path) -> list[str]:
     """Return the command that collects, to be run in the box of the attempt."""
-    script = COLLECT.replace("git ", f"git {_shell_safe()} ")
-    return ["/bin/sh", "-c", script, "collect", message, base or "", str(bundle)]
+    return ["/bin/sh", "-c", _collect_script(), "collect", message, base or "", str(bundle)]
+
+
+def then_collect(argv: Sequence[str], message: str, base: str | None, bundle: Path) -> list[str]:
+    """Return a command that runs `argv` and then collects; it ends with the code of `argv`. For a box only."""
+    return ["/bin/sh", "-c", THEN_COLLECT % _collect_script(), "work", message, base or "", str(bundle), *argv]
+
+
+def _collect_script() -> str:
+    return COLLECT.replace("git ", f"git {_shell_safe()} ")
 
 
 def _shell_safe() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from typing import Any, cast
 
 import click
@@ -76,6 +75,8 @@ def run_command_line(arguments: list[str] | None = None) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 -- our fault: say so in one line, show the rest on demand
         if os.environ.get("CORRAL_DEBUG"):
+            import traceback  # noqa: PLC0415 -- rarely needed, and slow to load
+
             traceback.print_exc()
         return complain(
             f"corral itself failed: {type(error).__name__}: {error}",

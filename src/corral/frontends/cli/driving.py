@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Awaitable, Callable
 
@@ -18,6 +19,7 @@ EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waitin
 
 def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool, as_json: bool) -> int:
     """Carry out `work` with progress on stderr; a signal stops the agents and keeps what they did."""
+    gc.enable()
     engine = Engine()
     try:
         run = asyncio.run(_with_signals(engine, work, quiet=quiet or as_json))

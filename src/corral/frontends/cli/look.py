@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -117,6 +118,7 @@ def _remark(run: Run, name: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
 def logs(run: str, *, follow: bool, as_json: bool) -> None:
     """Show what the agents of a run said and did."""
+    gc.enable()  # it may go on for hours
     with engine() as opened:
         name = opened.show(run).run
         for stored in opened.follow(name) if follow else opened.events(name):

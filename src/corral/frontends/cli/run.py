@@ -58,8 +58,9 @@ def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: 
     """
     if task == "-":
         task = sys.stdin.buffer.read().decode(errors="replace")
-    elif len(task.encode(errors="replace")) > MOST_ARGUMENT:
+    elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
+    task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
     request = Request(prompt=task, type=type_, **options)  # type: ignore[arg-type]
 
     async def work(engine: Engine, shown: Plain) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -79,7 +78,14 @@ def one_line(text: str, width: int) -> str:
 
 
 def width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns
+    """Return the columns there are: COLUMNS, the terminal's, or 100."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 100
+    except (OSError, ValueError):
+        return 100
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import zlib
 from collections.abc import Sequence
@@ -62,7 +63,9 @@ def launcher() -> list[str]:
     return [sys.executable, "-IS", str(Path(__file__).with_name("launcher.py"))]
 
 
-def confine(argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: bytes = b"") -> Confined:
+def confine(
+    argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: bytes = b"", wrapped: bool = False
+) -> Confined:
     """Put a command into its box. At level `none` there is no box: only a private home and the parent's fate."""
     parent = ["-p", str(os.getpid())]
     env = {**box.env, "CORRAL_ATTEMPT": tag}
@@ -79,13 +82,15 @@ def confine(argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: byt
     start = Start(
         argv=[
             *launcher(), *parent, *drop, *staged, "--",
-            "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--", *argv,
+            shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--", *argv,
         ],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
         stdin=stdin,
         pass_fds=(arguments, tells),
         tag=tag,
         box_pid=_BoxPid(told).read,
+        wrapped=wrapped,
+        uid=owner.uid if owner else None,
     )  # fmt: skip
     return Confined(start, (arguments, told, tells))
 

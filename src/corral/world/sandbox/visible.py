@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ TOOLCHAINS = (
 
 
 def is_system(path: Path) -> bool:
-    return any(path.is_relative_to(root) for root in SYSTEM)
+    return str(path).startswith(tuple(f"{root}/" for root in SYSTEM))
 
 
 def find(program: str, environment: Mapping[str, str], folder: Path | None = None) -> Path | None:
@@ -51,9 +52,14 @@ def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list
 
 def toolchains(environment: Mapping[str, str], home: Path) -> tuple[list[Path], list[str]]:
     """Return the person's toolchains to show, and those entries of their PATH that lead into them."""
+    return _toolchains(environment.get("PATH", ""), home)
+
+
+@functools.cache  # asked for every box; what is installed meanwhile is seen at the next start
+def _toolchains(search: str, home: Path) -> tuple[list[Path], list[str]]:
     shown = [home / name for name in TOOLCHAINS if (home / name).exists()]
     path: list[str] = []
-    for entry in environment.get("PATH", "").split(os.pathsep):
+    for entry in search.split(os.pathsep):
         folder = Path(entry)
         if not entry or is_system(folder) or not folder.is_dir():
             continue
@@ -67,11 +73,11 @@ def toolchains(environment: Mapping[str, str], home: Path) -> tuple[list[Path], 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
     """Drop what lies below another of them."""
-    kept: list[Path] = []
-    for path in sorted(set(paths)):
-        if not any(path.is_relative_to(other) for other in kept):
+    kept: list[str] = []
+    for path in sorted({str(path) for path in paths}, key=lambda text: text + "/"):
+        if not kept or not f"{path}/".startswith(f"{kept[-1]}/"):
             kept.append(path)
-    return kept
+    return [Path(path) for path in kept]
 
 
 def _installation(real: Path) -> list[Path]:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Generator, Iterator
-from importlib import resources
 from pathlib import Path
 
 from corral.errors import StoreTrouble
 
 BUSY_SECONDS = 15.0
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -34,12 +34,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    steps = sorted(
-        entry.name
-        for entry in resources.files("corral.world.store").joinpath("migrations").iterdir()
-        if entry.name.endswith(".sql")
-    )
-    known = int(steps[-1][:4])
+    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    known = max(steps)
     have = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if have == known:
         return
@@ -48,11 +44,10 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer corral (schema {have}; this one knows {known})",
             hint="upgrade corral, or set CORRAL_HOME to another folder",
         )
-    for step in steps:
-        number = int(step[:4])
+    for number, file in steps.items():
         if number <= have:
             continue
-        script = resources.files("corral.world.store").joinpath("migrations", step).read_text(encoding="utf-8")
+        script = file.read_text(encoding="utf-8")
         # Another process may have come first: the version is read again inside the transaction.
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -23,7 +23,9 @@ SELECT r.id, r.status, r.reason, r.created, r.ended,
 FROM runs r ORDER BY r.id DESC LIMIT :most
 
 -- name: move_run
-UPDATE runs SET status = :status, reason = :reason, ended = :ended WHERE id = :id
+UPDATE runs SET status = :status, reason = :reason, ended = :ended,
+  owner = CASE WHEN :ended IS NULL THEN owner END
+WHERE id = :id
 
 -- name: take_lease
 UPDATE runs SET owner = :owner, lease_until = :until

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
@@ -259,7 +258,7 @@ _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
 
 
 def _queries() -> dict[str, str]:
-    text = resources.files("corral.world.store").joinpath("queries.sql").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
     return dict(_named(text.split("-- name: ")[1:]))
 
 
