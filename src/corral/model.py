@@ -26,6 +26,11 @@ Level = Literal["strict", "none"]
 # --- what a person asks for -------------------------------------------------------------------------------------
 
 
+def short(model: str) -> str:
+    """Shorten a model that is a file, as the scripted agent's is, to its name."""
+    return model.rpartition("/")[2] if model.startswith("/") else model
+
+
 class AgentChoice(Struct, frozen=True):
     """An agent by name, with the model it is to use."""
 
@@ -33,7 +38,7 @@ class AgentChoice(Struct, frozen=True):
     model: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.model}" if self.model else self.name
+        return f"{self.name}:{short(self.model)}" if self.model else self.name
 
 
 class Task(Struct, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ def _script(named: str, settings: Config) -> str | None:
     path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
     if path is not None and not path.is_file():
         raise BadRequest(f"--agent scripted:{path}: there is no such file")
-    return str(path) if path else None
+    return os.path.normpath(path) if path else None
 
 
 def _task(request: Request, settings: Config, prompt: str) -> Task:

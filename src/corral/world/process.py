@@ -133,6 +133,9 @@ async def follow(
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
         await _cancel(*reading, feeding, watching, broken)
+        with contextlib.suppress(TimeoutError):  # lets asyncio close what it opened for it
+            async with asyncio.timeout(1.0):
+                await process.wait()
         for task in reading:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise error

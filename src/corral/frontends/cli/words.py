@@ -25,7 +25,7 @@ from corral.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model import Attempt, CheckResult, Cost, Run
+from corral.model import Attempt, CheckResult, Cost, Run, short
 
 COLOURS = {
     "done": "green",
@@ -110,7 +110,7 @@ def summary(run: Run) -> list[str]:
     if shown is None:
         return lines
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
-    model = f" ({shown.model})" if shown.model else ""
+    model = f" ({short(shown.model)})" if shown.model else ""
     facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), f"sandbox {shown.sandbox.level}")
     lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")

@@ -53,7 +53,7 @@ async def _try(state: Path) -> Held:
     if sys.platform != "linux":
         return Held("none", "only Linux has a level above none so far", "run corral on Linux or in a Linux container")
     if not shutil.which("bwrap"):
-        return Held("none", "bubblewrap is not installed", "sudo apt-get install bubblewrap")
+        return Held("none", "bubblewrap is not installed: no bwrap on the PATH", "sudo apt-get install bubblewrap")
     with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as name:
         folder = Path(name)
         home, workspace = folder / "home", folder / "workspace"
