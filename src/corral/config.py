@@ -24,9 +24,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
-        "tokens", "cost_usd",
+        "tokens", "cost_usd", "fallback", "family",
     ),
-    "retry": ("most", "delay_seconds", "exponential"),
+    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit"),
     "workspace": ("copy", "setup"),
 }  # fmt: skip
 
@@ -88,7 +88,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             untrusted["workspace"] = theirs.where("workspace")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
-    for name in ("most", "delay_seconds"):
+    for name in ("most", "delay_seconds", "max_wait_seconds"):
         if not 0 <= getattr(retry, name) < float("inf"):
             file = theirs if name in theirs.table("retry") else mine
             raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")

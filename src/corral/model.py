@@ -61,6 +61,7 @@ class Node(Struct, frozen=True, kw_only=True):
     id: str
     task: Task
     agent: AgentChoice
+    fallback: tuple[AgentChoice, ...] = ()  #: who tries next when this one cannot, in this order
     needs: tuple[str, ...] = ()
 
 
@@ -77,6 +78,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     delay_seconds: float = 5.0
     exponential: bool = True
     longest_seconds: float = 300.0
+    max_wait_seconds: float = 300.0  #: a quota that comes back later than this parks the run
+    on_limit: Literal["wait", "switch"] = "wait"
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -100,6 +103,7 @@ class Request(Struct, frozen=True, kw_only=True):
     timeout: str | None = None
     idle: str | None = None
     retries: int | None = None
+    fallback: tuple[str, ...] = ()
     base: str | None = None
     require: Level = "strict"
     unsandboxed: bool = False
@@ -269,6 +273,7 @@ class AttemptRecord(Struct, kw_only=True):
     folder: str = ""  #: workspace, home and logs of this attempt
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
+    until: float | None = None  #: when the quota that stopped it comes back
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()
     tree: str = ""
@@ -316,6 +321,8 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     cost: str | None = None
     tokens: str | None = None
     cost_usd: float | None = None
+    fallback: tuple[str, ...] = ()
+    family: str | None = None
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 

@@ -7,7 +7,7 @@ from corral.model import AgentChoice, Attempt, AttemptRecord, Failure, Flow, Nod
 from corral.rules.schedule import Begin, Finish, GoOn, Settle, Situation, WaitUntil, decide
 
 OUTCOMES: list[tuple[Status, str | None]] = [
-    ("done", None), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),
+    ("done", None), ("limited", "rate_limit"), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),
     ("over_budget", None), ("stopped", "crash"),
 ]  # fmt: skip
 
@@ -19,7 +19,10 @@ def flows(draw: st.DrawFn) -> Flow:
     for number in range(count):
         needs = draw(st.sets(st.sampled_from([node.id for node in nodes]), max_size=3)) if nodes else set[str]()
         task = Task(prompt="x", retries=draw(st.none() | st.integers(0, 3)), budget_usd=draw(st.none() | st.just(2.5)))
-        nodes.append(Node(id=f"n{number}", task=task, agent=AgentChoice("a"), needs=tuple(sorted(needs))))
+        fallback = tuple(AgentChoice(name) for name in draw(st.lists(st.sampled_from("bcd"), max_size=2, unique=True)))
+        nodes.append(
+            Node(id=f"n{number}", task=task, agent=AgentChoice("a"), fallback=fallback, needs=tuple(sorted(needs)))
+        )
     return Flow(name="f", strategy="x", nodes=tuple(nodes))
 
 
@@ -61,7 +64,9 @@ class Play:
         node = next(node for node in self.flow.nodes if node.id == action.node)
         assert all(self.nodes[need].status == "done" for need in node.needs), "started before its needs"
         assert all(record.phase == "over" for record in self.records if record.node == node.id), "two at once"
-        attempt = Attempt(id=f"r-{len(self.records) + 1}", agent="a", number=action.number, retry_of=action.retry_of)
+        attempt = Attempt(
+            id=f"r-{len(self.records) + 1}", agent=action.agent.name, number=action.number, retry_of=action.retry_of
+        )
         self.records.append(AttemptRecord(attempt=attempt, run="r", node=node.id, phase="working"))
         self.driven.add(attempt.id)
 
@@ -73,6 +78,7 @@ class Play:
         self.step += 1
         record = next(record for record in self.records if record.attempt.id == name)
         record.phase, record.ended = "over", self.now
+        record.until = self.now + 100 * (self.step % 7) if status == "limited" else None
         record.attempt.status = status
         record.attempt.error = Failure(kind, "") if kind else None  # type: ignore[arg-type]
         self.driven.discard(name)

@@ -15,7 +15,7 @@ from corral import __version__
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.errors import CorralError, SetupFailed, StoreTrouble
-from corral.events import VITAL, Checked, Ended, Event, Heard, Moved, Noted, Spent, Started
+from corral.events import VITAL, Checked, Ended, Event, Heard, Limited, Moved, Noted, Spent, Started
 from corral.model import (
     ENCODER,
     AgentTask,
@@ -29,7 +29,7 @@ from corral.model import (
     Receipt,
     SandboxReport,
 )
-from corral.rules import judge, naming, prompt
+from corral.rules import judge, naming, prompt, schedule
 from corral.rules.judge import Verdict
 from corral.world import workspace
 from corral.world.custody import sweep
@@ -118,7 +118,7 @@ class AttemptCourse:
 
     def _take(self, ended: Ended | None, why: str) -> None:
         limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
-        verdict = judge.of_agent(ended, why, f"{limit:.0f} s")
+        verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         if self.over_budget:
             verdict = Verdict("over_budget")
         self.record.outcome = verdict.status if verdict else "done"
@@ -185,6 +185,8 @@ class AttemptCourse:
             for event in (stored.event() for stored in batch if stored.attempt == self.attempt.id):
                 if isinstance(event, Spent):
                     self._spend(event)
+                if isinstance(event, Limited):
+                    self.record.until = event.until
                 if isinstance(event, Ended):
                     self._take(event, "exited")
                     found = True
@@ -266,6 +268,8 @@ class AttemptCourse:
             self._step(self.record.phase)  # by its session the agent can go on after a crash
         elif isinstance(event, Spent):
             self._spend(event)
+        elif isinstance(event, Limited):
+            self.record.until = event.until
 
     def _spend(self, spent: Spent) -> None:
         self.attempt.tokens = spent.tokens
@@ -288,9 +292,9 @@ class AttemptCourse:
 
 
 def can_continue(record: AttemptRecord, dressed: Outfit) -> bool:
-    """Tell whether a lost attempt can be gone on with: the agent can resume, and its session is known."""
-    lost = record.attempt.status == "stopped" and record.attempt.error is not None
-    return lost and dressed.agent.facts.resumes and record.attempt.session is not None
+    """Tell whether a lost or limited attempt can be gone on with: the agent can resume, and its session is known."""
+    parked = record.attempt.status == "limited" or schedule.lost(record.attempt)
+    return parked and dressed.agent.facts.resumes and record.attempt.session is not None
 
 
 def _noted(first: CheckResult, second: CheckResult, note: str) -> CheckResult:

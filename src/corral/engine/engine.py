@@ -12,7 +12,7 @@ from corral import config
 from corral.engine import document
 from corral.errors import BadRequest, StoreTrouble
 from corral.events import Heard, Stored
-from corral.model import OPEN, Attempt, Request, Run, RunRecord
+from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
@@ -186,11 +186,25 @@ class Engine:
         """Go on with a run whose process is gone."""
         run = self.store.find(name)
         record = self.store.run(run)
-        if record.status not in OPEN:
+        if record.status == "limited":
+            self._wake_up(run)
+        elif record.status not in OPEN:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
         if not self._take_over(run):
             raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
         return await self.drive(run, listen)
+
+    def _wake_up(self, run: str) -> None:
+        """Open a parked run again: the person says that its quota is back."""
+        with self.store.transaction():
+            for node in self.store.nodes(run):
+                if node.status == "limited":
+                    self.store.move_node(run, NodeState(id=node.id, status="queued"))
+            for parked in self.store.attempts(run):
+                if parked.attempt.status == "limited":
+                    parked.until = 0.0
+                    self.store.save_attempt(parked)
+            self.store.move_run(run, "queued", None, None)
 
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""

@@ -132,23 +132,32 @@ class Drive:
 
     def _new_attempt(self, action: schedule.Begin) -> AttemptRecord:
         node = self.nodes[action.node]
-        before = next((r for r in self.store.attempts(self.run) if r.attempt.id == action.retry_of), None)
+        came_from = action.retry_of or action.fallback_of
+        before = next((r for r in self.store.attempts(self.run) if r.attempt.id == came_from), None)
         with self.store.transaction():
             name = naming.attempt_id(self.run, self.store.next_place(self.run))
             attempt = Attempt(
-                id=name, number=action.number, retry_of=action.retry_of, agent=node.agent.name, model=node.agent.model
+                id=name,
+                number=action.number,
+                retry_of=action.retry_of,
+                fallback_of=action.fallback_of,
+                agent=action.agent.name,
+                model=action.agent.model,
             )
             folder = str(self.store.folder / "workspaces" / name)
             record = AttemptRecord(attempt=attempt, run=self.run, node=node.id, folder=folder, started=time.time())
-            if before and can_continue(before, outfit(node.agent.name, self.config)) and Path(before.folder).exists():
+            if before and action.retry_of and self._can_go_on(before):
                 record.folder, record.continues = before.folder, before.attempt.id
                 attempt.session = before.attempt.session
             elif before:
                 record.fed_back = prompt.feedback(before.attempt)
             self.store.save_attempt(record)
             self.store.move_node(self.run, NodeState(id=node.id, status="running"))
-            self._note(Moved(f"attempt {name}", "running", f"{node.agent}, try {action.number}"), node.id, name)
+            self._note(Moved(f"attempt {name}", "running", f"{action.agent}, try {action.number}"), node.id, name)
         return record
+
+    def _can_go_on(self, before: AttemptRecord) -> bool:
+        return can_continue(before, outfit(before.attempt.agent, self.config)) and Path(before.folder).exists()
 
     def _drive(self, record: AttemptRecord) -> None:
         node = self.nodes[record.node]
@@ -156,7 +165,7 @@ class Drive:
         if self._stopping:
             stop.set()
         host = Host(self.plan, self.repository, self.store.folder, record.attempt.id, stop)
-        course = AttemptCourse(record, node, outfit(node.agent.name, self.config), host, self.store, self.listen)
+        course = AttemptCourse(record, node, outfit(record.attempt.agent, self.config), host, self.store, self.listen)
         task = asyncio.create_task(course.carry_out())
         task.add_done_callback(lambda _: self._wake.set())
         self._driven[record.attempt.id], self._stops[record.attempt.id] = task, stop
@@ -185,8 +194,8 @@ class Drive:
         taken_over = {record.folder for record in records if record.phase != "over"}
         for place, record in enumerate(records):
             next_one = records[place + 1] if place + 1 < len(records) else None
-            lost = record.phase == "over" and schedule.lost(record.attempt)
-            if record.phase == "over" and record.folder not in taken_over and not (lost and next_one is None):
+            parked = record.attempt.status == "limited" or schedule.lost(record.attempt)
+            if record.phase == "over" and record.folder not in taken_over and not (parked and next_one is None):
                 workspace.remove(Path(record.folder))
             for name in ("check", "recheck"):
                 workspace.remove(Path(record.folder).with_name(f"{record.attempt.id}-{name}"))

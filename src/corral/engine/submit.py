@@ -61,7 +61,9 @@ async def prepare(request: Request, state: Path) -> Submission:
     settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)
     task = _task(request, settings, prompt)
-    _try_agent(choice, task, settings, request)
+    fallbacks = _fallbacks(request, settings, choice)
+    for each in (choice, *fallbacks):
+        _try_agent(each, task, settings, request)
     _try_checks(task, settings, top)
     held = await probe(state / "probe.json")
     level = "none" if request.unsandboxed and request.require == "none" else held.level
@@ -81,7 +83,7 @@ async def prepare(request: Request, state: Path) -> Submission:
         base, into = await _base(found, request.base)
         notes = await uncommitted
     plan = RunPlan(
-        flow=strategies.single(task, choice),
+        flow=strategies.single(task, choice, fallbacks),
         repo=str(repository.folder),
         git_dir=str(repository.git_dir),
         base=base,
@@ -119,6 +121,28 @@ def _agent(request: Request, settings: Config) -> AgentChoice:
     if name == "scripted":
         return AgentChoice(name, _script(model, settings))
     return AgentChoice(name, model or None)
+
+
+def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
+    """Return who steps in, within the family of the agent: others behave too differently to be swapped unasked."""
+    profile = settings.agents.get(choice.name, AgentProfile())
+    named = [name.strip() for text in request.fallback for name in text.split(",") if name.strip()] or profile.fallback
+    found: list[AgentChoice] = []
+    for text in named:
+        name, _, model = text.partition(":")
+        other = AgentChoice(name, _script(model, settings) if name == "scripted" else model or None)
+        mine, theirs = _family(choice.name, settings), _family(name, settings)
+        if mine != theirs:
+            raise BadRequest(
+                f"--fallback {name}: `{name}` ({theirs}) is not of the family of `{choice.name}` ({mine})",
+                hint=f'if they may stand in for each other: [agents.{name}] family = "{mine}"',
+            )
+        found.append(other)
+    return tuple(found)
+
+
+def _family(name: str, settings: Config) -> str:
+    return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
 
 
 def _script(named: str, settings: Config) -> str | None:

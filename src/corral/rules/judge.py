@@ -16,8 +16,11 @@ class Verdict(Struct, frozen=True):
     error: Failure | None = None
 
 
-def of_agent(ended: Ended | None, why: str, limit: str) -> Verdict | None:
-    """Judge the agent's own part; None means it ended well and the rest decides. `why` is how its process ended."""
+def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False) -> Verdict | None:
+    """Judge the agent's own part; None means it ended well and the rest decides.
+
+    `why` is how its process ended; `parked` says that a quota stopped it and when that comes back is known.
+    """
     if why == "stopped":
         return Verdict("stopped")
     if ended is not None and ended.ok:
@@ -33,6 +36,8 @@ def of_agent(ended: Ended | None, why: str, limit: str) -> Verdict | None:
         )
     if ended is None:
         return Verdict("failed", Failure("crash", "it ended without a result"))
+    if parked and ended.error and ended.error.kind == "rate_limit":
+        return Verdict("limited", ended.error)
     if ended.status:
         return Verdict(ended.status, ended.error)
     return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))

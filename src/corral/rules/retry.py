@@ -15,7 +15,7 @@ IF_ASKED: frozenset[ErrorClass] = frozenset(
 )
 #: No need to wait before these: nothing outside has to recover.
 AT_ONCE: frozenset[ErrorClass] = frozenset({"check_failed", "no_change", "bad_output", "denied"})
-ENDS: frozenset[Status] = frozenset({"done", "stopped", "over_budget", "skipped"})
+ENDS: frozenset[Status] = frozenset({"done", "stopped", "over_budget", "skipped", "limited"})
 
 
 def delay_seconds(tries: Sequence[Attempt], policy: RetryPolicy, asked: int | None) -> float | None:

@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from corral.model import OPEN, Attempt, AttemptRecord, Flow, Node, NodeState, RetryPolicy, Status
+from corral.model import OPEN, AgentChoice, Attempt, AttemptRecord, Flow, Node, NodeState, RetryPolicy, Status
 from corral.rules import retry
+
+MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says when to go on
 
 
 class Begin(Struct, frozen=True):
     """Start a new attempt of a node."""
 
     node: str
+    agent: AgentChoice
     number: int = 1
     retry_of: str | None = None
+    fallback_of: str | None = None
 
 
 class GoOn(Struct, frozen=True):
@@ -84,25 +88,67 @@ def _node(node: Node, states: Mapping[str, NodeState], situation: Situation) -> 
     if broken:
         return [Settle(node.id, "skipped", f"`{broken[0]}` is {states[broken[0]].status}")]
     if not tries:
-        return [Settle(node.id, "stopped", situation.stopping)] if situation.stopping else [Begin(node.id)]
-    return _after(node, [record.attempt for record in tries], tries[-1].ended or 0.0, situation)
+        return [Settle(node.id, "stopped", situation.stopping)] if situation.stopping else [Begin(node.id, node.agent)]
+    return _after(node, tries, situation)
 
 
-def _after(node: Node, tries: Sequence[Attempt], ended: float, situation: Situation) -> list[Action]:
-    last = tries[-1]
+def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> list[Action]:
+    """Decide what follows the last try of a node."""
+    last = tries[-1].attempt
     if last.status == "done":
         return [Settle(node.id, "done", winner=last.id, why=_why(last))]
     if situation.stopping:
         return [Settle(node.id, "stopped", situation.stopping)]
-    own = [attempt for attempt in tries if not lost(attempt)]
-    delay = 0.0 if lost(last) else retry.delay_seconds(own, situation.retry, node.task.retries)
-    if delay is None:
+    when = _again_at(node, tries, situation)
+    successor = None if when is not None else _next_agent(node, tries)
+    if when is None and successor is None:
         return [Settle(node.id, last.status, reason(last))]
-    if node.task.budget_usd is not None and sum(each.cost.usd or 0.0 for each in tries) >= node.task.budget_usd:
+    if _spent_up(node, tries):
         return [Settle(node.id, "over_budget", f"the budget of ${node.task.budget_usd:g} is used up")]
-    if ended + delay > situation.now:
-        return [WaitUntil(ended + delay)]
-    return [Begin(node.id, last.number + (not lost(last)), last.id)]
+    if successor:
+        return [Begin(node.id, successor, fallback_of=last.id)]
+    if when is not None and when > situation.now:
+        return [WaitUntil(when)]
+    same = lost(last) or last.status == "limited"  # neither used up a try
+    return [
+        Begin(node.id, AgentChoice(last.agent, _asked_model(node, last)), last.number + (not same), retry_of=last.id)
+    ]
+
+
+def _again_at(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> float | None:
+    """Return when the same agent may try again, or None when it may not."""
+    record, policy = tries[-1], situation.retry
+    last, ended = record.attempt, record.ended or 0.0
+    if lost(last):
+        return ended
+    if last.status == "limited" and record.until is not None:
+        waits = sum(1 for each in tries if each.attempt.status == "limited")
+        if record.until <= situation.now and waits <= MOST_WAITS:
+            return record.until
+        soon = record.until - situation.now <= policy.max_wait_seconds
+        return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
+    own = [each.attempt for each in tries if each.attempt.agent == last.agent and not lost(each.attempt)]
+    delay = retry.delay_seconds([each for each in own if each.status != "limited"] or own, policy, node.task.retries)
+    return None if delay is None else ended + delay
+
+
+def _next_agent(node: Node, tries: Sequence[AttemptRecord]) -> AgentChoice | None:
+    """Return who tries next when an agent cannot: the first named that has not tried yet."""
+    last = tries[-1].attempt
+    if last.status not in ("failed", "timed_out", "limited"):
+        return None
+    tried = {record.attempt.agent for record in tries}
+    return next((choice for choice in node.fallback if choice.name not in tried), None)
+
+
+def _asked_model(node: Node, last: Attempt) -> str | None:
+    """Return the model as it was asked for: an agent may have told us a longer name meanwhile."""
+    return next((choice.model for choice in (node.agent, *node.fallback) if choice.name == last.agent), None)
+
+
+def _spent_up(node: Node, tries: Sequence[AttemptRecord]) -> bool:
+    limit = node.task.budget_usd
+    return limit is not None and sum(record.attempt.cost.usd or 0.0 for record in tries) >= limit
 
 
 def lost(attempt: Attempt) -> bool:

@@ -39,6 +39,9 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     help="Further tries after a failure, also of a check.  [3, passing troubles only]",
 )
 @click.option(
+    "--fallback", multiple=True, metavar="NAME,..", help="Who tries next when the agent cannot; of its family."
+)
+@click.option(
     "--require-sandbox",
     "require",
     type=click.Choice(["strict", "none"]),
@@ -54,7 +57,8 @@ def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: 
 
     TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
 
-    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 4 stopped by the budget, 130 stopped by a person.
+    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 4 stopped by the budget,
+    5 limited by a quota (resume it later), 130 stopped by a person.
     """
     if task == "-":
         task = sys.stdin.buffer.read().decode(errors="replace")
