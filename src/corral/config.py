@@ -68,11 +68,11 @@ def person_file() -> Path:
     return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
 
 
-def fingerprint(path: Path) -> str:
+def fingerprint(path: Path, content: bytes | None = None) -> str:
     """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
     import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
 
-    return hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()
+    return hashlib.sha256(str(path).encode() + b"\0" + (path.read_bytes() if content is None else content)).hexdigest()
 
 
 def load(repo: Path | None, *, trusted: bool = False) -> Config:

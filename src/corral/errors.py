@@ -19,6 +19,16 @@ class BadRequest(CorralError):
     exit_code = 2
 
 
+class Stopped(CorralError):
+    """A person stopped it before anything was started."""
+
+    exit_code = 130
+
+
+class Untrusted(BadRequest):
+    """A repository's settings would start programs, and the person has not said that they may."""
+
+
 class StoreTrouble(CorralError):
     """The database cannot be used as it is."""
 

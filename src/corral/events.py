@@ -101,6 +101,11 @@ Event = (
     | Moved
 )  # fmt: skip
 
+#: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
+AgentEvent = (
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Limited | Ended | Unparsed
+)  # fmt: skip
+
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
 VITAL = (Started, Spent, Asked, Limited, Ended, Noted, Checked, Moved)
 
@@ -128,3 +133,4 @@ class Heard(Struct, frozen=True):
 
 
 DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+AGENT_DECODER: msgspec.json.Decoder[AgentEvent] = msgspec.json.Decoder(AgentEvent)

@@ -29,7 +29,7 @@ async def build(folder: Path) -> tuple[Path, Path]:
 async def failing_test(repository: Path, check: str) -> str:
     """Run the check on the repository as it is; return the lines that tell."""
     printed = await _run(repository, "sh", "-c", f"{check} 2>&1 || true")
-    workspace.remove(repository / "__pycache__")
+    await workspace.remove(repository / "__pycache__")
     return "\n".join(line for line in printed.splitlines() if line.startswith(("AssertionError", "FAILED", "FAIL:")))
 
 

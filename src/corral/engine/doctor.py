@@ -13,7 +13,7 @@ from corral.config import Config
 from corral.engine.engine import Engine
 from corral.engine.outfit import Outfit
 from corral.engine.submit import load
-from corral.errors import CorralError
+from corral.errors import CorralError, Untrusted
 from corral.model import AgentProfile
 from corral.world import git, process
 from corral.world.process import Start
@@ -48,7 +48,7 @@ class Doctor(Struct, frozen=True, kw_only=True):
 
 async def examine(engine: Engine) -> Doctor:
     """Look at everything a run needs."""
-    found = await list_agents(engine)
+    found = await list_agents(engine, strict=False)
     parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
     usable = [agent for agent in found if agent.program and agent.name != "scripted"]
     if not usable:
@@ -63,18 +63,24 @@ async def examine(engine: Engine) -> Doctor:
     return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts))
 
 
-async def list_agents(engine: Engine) -> list[AgentReport]:
-    """Report on every agent that can be asked for here."""
-    settings = _load(engine)
-    return [await _agent(name, settings) for name in agents.names(settings.agents)]
+async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentReport]:
+    """Report on every agent that can be asked for here; `strict` raises what is wrong with the settings."""
+    settings = _load(engine, strict=strict)
+    found = [await _agent(name, settings) for name in agents.names(settings.agents)]
+    held = [name.removeprefix("agents.") for name in settings.untrusted if name.startswith("agents.")]
+    return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
 
 
-def _load(engine: Engine) -> Config:
+def _load(engine: Engine, *, strict: bool) -> Config:
     here = Path.cwd()
     file = engine.settings_file(here)
     try:
         return load(file.parent if file else here, engine.home, trust=False)
+    except Untrusted:
+        return config.load(file.parent if file else here)
     except CorralError:
+        if strict:
+            raise
         return Config()  # what is wrong is said under `settings`
 
 

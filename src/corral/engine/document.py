@@ -6,11 +6,20 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from corral.model import Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.model import OPEN, Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.world import custody
 from corral.world.store.sqlite import Store
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+
+
+ORPHANED = "its process is gone: corral resume goes on with it"
+
+
+def orphaned(owner: str | None) -> bool:
+    """Tell whether nobody drives a run any more."""
+    return owner is None or custody.alive(owner) is False
 
 
 def build(store: Store, run: str) -> Run:
@@ -25,7 +34,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=record.status,
-        reason=record.reason,
+        reason=ORPHANED if record.status in OPEN and orphaned(record.owner) else record.reason,
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.nodes[0].task.prompt,
         repo=record.plan.repo,

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 
 from corral import config
 from corral.engine import document
-from corral.errors import BadRequest, StoreTrouble
+from corral.errors import BadRequest, Stopped, StoreTrouble
 from corral.events import Heard, Stored
 from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store.sqlite import RunLine, Store
+from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
-    from corral.engine.attempt import Listener
     from corral.engine.loop import Drive
-
-LEASE_SECONDS = 15.0
+    from corral.engine.outfit import Outfit
+    from corral.engine.recorder import Listener
 
 
 class Engine:
@@ -34,6 +33,7 @@ class Engine:
         self.owner = custody.me()
         self._store: Store | None = None
         self._drives: dict[str, Drive] = {}
+        self._stopping: str | None = None
 
     @property
     def store(self) -> Store:
@@ -99,22 +99,19 @@ class Engine:
                 return None
         return None
 
-    def trust(self, file: Path) -> None:
-        """Remember that the person trusts this file as it is now."""
-        Trust(self.home).add(config.fingerprint(file))
+    def trust(self, file: Path, content: bytes) -> None:
+        """Remember that the person trusts this file with this content."""
+        Trust(self.home).add(config.fingerprint(file, content))
 
-    async def diff(self, name: str, attempt: str | None = None) -> bytes:
-        """Return the change of an attempt as a patch: the winner's, or else the last that has one."""
-        from corral.world.git import Repository  # noqa: PLC0415 -- reading commands start without asyncio
+    async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
+        """Hand over the change of an attempt as a patch: the winner's, or else the last that has one."""
+        from corral.engine.places import repository_of  # noqa: PLC0415 -- reading commands start without asyncio
 
         run = self.show(name)
         plan = self.store.run(run.run).plan
         chosen = _pick(run, attempt)
-        if chosen.commit is None:
-            return b""
-        hidden = Path(plan.git_dir).is_relative_to(self.home)
-        repository = Repository(Path(plan.repo), Path(plan.git_dir), work_tree=not hidden)
-        return (await repository.change(plan.base, chosen.commit)).patch
+        if chosen.commit is not None:
+            await repository_of(plan, self.home).patch(plan.base, chosen.commit, sink)
 
     # --- act
 
@@ -124,6 +121,8 @@ class Engine:
 
         _ = self.store  # an unusable state folder is found before anything else
         submission = await submit.prepare(request, self.home)
+        if self._stopping:
+            raise Stopped(f"{self._stopping} before anything was started")
         for note in submission.notes:
             say(note)
         now = time.time()
@@ -144,12 +143,11 @@ class Engine:
     async def drive(self, run: str, listen: Listener) -> Run:
         """Carry a run out to its end in this process."""
         from corral.engine.loop import Drive  # noqa: PLC0415
-        from corral.engine.submit import load  # noqa: PLC0415
 
-        record = self.store.run(run)
-        settings = load(Path(record.plan.repo), self.home, trust=False)
-        drive = Drive(run, self.owner, self.store, settings, listen)
+        drive = Drive(run, self.owner, self.store, self._dresser(run), listen)
         self._drives[run] = drive
+        if self._stopping:
+            drive.stop(self._stopping)
         try:
             await drive.to_the_end()
         finally:
@@ -158,8 +156,17 @@ class Engine:
                 self.store.release_lease(run, self.owner)
         return document.build(self.store, run)
 
+    def _dresser(self, run: str) -> Callable[[str], Outfit]:
+        """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
+        from corral.engine.outfit import outfit  # noqa: PLC0415
+        from corral.engine.submit import load  # noqa: PLC0415
+
+        repo = Path(self.store.run(run).plan.repo)
+        return lambda name: outfit(name, load(repo, self.home, trust=False))
+
     def stop_here(self, reason: str) -> None:
-        """Stop everything that this process drives."""
+        """Stop everything that this process drives, now or in a moment."""
+        self._stopping = self._stopping or reason
         for drive in self._drives.values():
             drive.stop(reason)
 
@@ -216,8 +223,7 @@ class Engine:
         return self.store.take_lease(run, self.owner, now=now, until=now + LEASE_SECONDS, dead=dead)
 
     def _orphaned(self, run: str) -> bool:
-        owner = self.store.run(run).owner
-        return owner is None or custody.alive(owner) is False
+        return document.orphaned(self.store.run(run).owner)
 
 
 def _nobody(_: Heard) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from corral.agents.protocol import Conversation
 from corral.engine.logs import Log, Tail
 from corral.engine.outfit import Outfit
 from corral.errors import CorralError, SetupFailed
 from corral.events import Ended, Event, Noted, Unparsed
 from corral.model import AgentTask, CheckResult, Level, RunPlan, Task
 from corral.rules import naming
-from corral.world import process, workspace
+from corral.world import collecting, process, workspace
+from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits
 from corral.world.sandbox import visible
@@ -26,13 +29,7 @@ from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
 MOST_UNPARSED = 2000
-
-
-class Worked(Struct, frozen=True):
-    """How the agent's own part ended."""
-
-    ended: Ended | None
-    exit: Exit
+LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
 
 
 class Host:
@@ -43,14 +40,15 @@ class Host:
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
         self._owner = agent_owner(attempt) if self.level != "none" else None
+        self._logins: list[str] = []
 
     # --- the workspace
 
     async def make(self, folder: Path, commit: str | None) -> Workspace:
         """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first."""
-        workspace.remove(folder)
+        await workspace.remove(folder)
         for name in ("home", "out", "tmp"):
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, mode=0o700)
             if self._owner:
                 os.chown(folder / name, self._owner.uid, self._owner.gid)
         made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self._owner)
@@ -59,11 +57,11 @@ class Host:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
 
-    def take_over(self, folder: Path) -> Workspace:
+    async def take_over(self, folder: Path) -> Workspace:
         """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
         if self._owner:
             for name in ("work", "home", "out", "tmp"):
-                workspace.give(folder / name, self._owner)
+                await workspace.give(folder / name, self._owner)
         return workspace.made_before(folder / "work")
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
@@ -77,115 +75,96 @@ class Host:
     # --- the agent
 
     async def work(
-        self,
-        made: Workspace,
-        folder: Path,
-        dressed: Outfit,
-        task: AgentTask,
-        limits: Limits,
-        emit: Callable[[Event], None],
-    ) -> Worked:
+        self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, emit: Callable[[Event], None]
+    ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
-        box = self._box(made, folder)
-        task = structs.replace(
-            task, workspace=str(made.tree), home=home_in_box(box, self.level), boxed=self.level != "none"
-        )
-        command = dressed.agent.start(task)
+        folder, boxed = made.tree.parent, self.level != "none"
+        home = home_in_box(self._box(made, folder), self.level)
+        command = dressed.agent.start(structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed))
         argv, readable = dressed.resolve(command)
-        self._fill_home(folder / "home", command.files, dressed)
-        boxed = self.level != "none"
+        await self._fill_home(folder / "home", command.files, dressed)
         env = {**command.env, **dressed.env}
         box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
         if boxed:  # one box is quicker than two, and whoever works there may collect there
-            argv = workspace.then_collect(argv, self._message(), self.plan.base, self._fresh_bundle(folder))
-        conversation = dressed.agent.converse()
-        last: list[Ended] = []
-        errors = Tail()
-
-        def tell(events: Sequence[Event]) -> None:
-            for event in events:
-                if isinstance(event, Ended):
-                    last.append(event)
-                emit(event)
-
-        def heard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
-            if stream == "stderr":
-                errors.write(line + b"\n")
-            elif cut:
-                emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
-            else:
-                tell(conversation.read(line.decode(errors="replace")))
-
+            argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
+        listening = _Listening(dressed.agent.converse(), emit)
         logs = {name: Log(self.logs / f"{name}.log") for name in ("stdout", "stderr")}
+
+        def raw(name: str, chunk: bytes) -> None:
+            logs[name].write(chunk)
+
         try:
             with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=boxed) as start:
-                ended = await process.follow(
-                    start, limits, heard, lambda name, chunk: logs[name].write(chunk), self.stop
-                )
+                ended = await process.follow(start, limits, listening.hear, raw, self.stop, listening.enough)
         finally:
             for log in logs.values():
                 log.close()
-        tell(conversation.exited(ended.code, errors.text()))
-        for leftover in ended.leftovers:
-            emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
-        return Worked(last[-1] if last else None, ended)
+        listening.close(ended)
+        return ended
 
-    def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
+    async def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():
-            workspace.write_below(home, name, content)
+            workspace.write_below(home, name, io.BytesIO(content))
         for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
             source = Path.home() / name
             if source.is_file():
-                workspace.write_below(home, name, source.read_bytes())
+                self._logins.append(name)
+                workspace.write_below(home, name, io.BytesIO(source.read_bytes()))
         if self._owner:
-            workspace.give(home, self._owner)
+            await workspace.give(home, self._owner)
+
+    def forget_logins(self, folder: Path) -> None:
+        """Take a person's login out of a workspace that stays."""
+        for name in self._logins:
+            (folder / "home" / name).unlink(missing_ok=True)
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep a text beside the attempt's logs."""
+        self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.logs / name).write_text(text)
 
     # --- what it did
 
-    async def collect(self, folder: Path, node: str, run: str) -> str | None:
-        """Take all the agent's work into the repository; return its last commit, or None when it changed nothing."""
-        bundle = folder / "out" / "work.bundle"
-        if not (folder / "out" / "work.bundle.done").exists():
-            await self._collect_alone(folder)
-        if not bundle.exists():
-            return None
+    async def collect(self, folder: Path, node: str, run: str) -> Taken:
+        """Take all the agent's work into the repository."""
+        made, out = workspace.made_before(folder / "work"), folder / "out"
+        if not ((out / "done").exists() and (out / "work.bundle").exists()):
+            await self._collect_alone(made, out)
         references = [naming.hidden_ref(self.attempt), "refs/heads/" + naming.branch(run, node, self.attempt)]
         async with self.repository_lock():
-            return await workspace.fetch(self.repository, bundle, references)
+            return await collecting.take(self.repository, made, out, self.attempt, references)
 
-    async def _collect_alone(self, folder: Path) -> None:
-        """Collect in a box of its own: the agent was ended, or broke its .git, or there was no box."""
-        made = workspace.made_before(folder / "work")
+    async def _collect_alone(self, made: Workspace, out: Path) -> None:
+        """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
         await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
-        command = workspace.collect_command(self._message(), self.plan.base, self._fresh_bundle(folder))
-        box = self._box(made, folder, writable=(folder / "out",))
-        with confine(command, box, self.level, tag=self.attempt) as start:
+        command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
+        with confine(command, self._box(made, out.parent, writable=(out,)), self.level, tag=self.attempt) as start:
             finished = await process.run(start)
         if finished.code != 0:
-            words = finished.err.decode(errors="replace").strip()
-            raise CorralError(f"the work cannot be collected: {words[-400:]}")
+            words = " ".join(finished.err.decode(errors="replace").split())
+            raise CorralError(f"the work cannot be collected: {words[-200:]}")
 
     def _message(self) -> str:
         return f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
-
-    def _fresh_bundle(self, folder: Path) -> Path:
-        bundle = folder / "out" / "work.bundle"
-        for file in (bundle, bundle.with_name("work.bundle.done")):
-            file.unlink(missing_ok=True)
-        return bundle
 
     def repository_lock(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
         name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
         return locked(self.state / "locks" / name)
 
-    async def check(self, folder: Path, commit: str | None, checks: Sequence[str], name: str) -> list[CheckResult]:
+    async def check(
+        self, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
+    ) -> list[CheckResult]:
         """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards."""
+        results: list[CheckResult] = []
         try:
             made = await self.make(folder, commit)
-            return [await self._check(made, folder, check, f"{name}-{place}") for place, check in enumerate(checks, 1)]
+            for place, check in enumerate(checks, 1):
+                results.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
+                told(results[-1])
         finally:
-            workspace.remove(folder)
+            await workspace.remove(folder)
+        return results
 
     async def _check(self, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
         tail = Tail()
@@ -240,7 +219,7 @@ class Host:
             folder=folder,
             workspace=made.tree,
             home=folder / "home",
-            readable=(*made.objects, *shown, *readable),
+            readable=(*map(Path, made.objects), *shown, *readable),
             pinned=made.pinned,
             guarded=made.guarded,
             writable=writable,
@@ -257,6 +236,42 @@ class Host:
                 return await process.follow(start, limits, _unheard, raw, self.stop)
         finally:
             log.close()
+
+
+class _Listening:
+    """Reads an agent's lines with its conversation, and knows when it has said its last word."""
+
+    def __init__(self, conversation: Conversation, emit: Callable[[Event], None]) -> None:
+        self._conversation, self._emit = conversation, emit
+        self._errors = Tail()
+        self.enough = asyncio.Event()
+
+    def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+        if stream == "stderr":
+            self._errors.write(line + b"\n")
+        elif cut:
+            self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
+        else:
+            self._tell(self._conversation.read(line.decode(errors="replace")))
+
+    def close(self, ended: Exit) -> None:
+        self._tell(self._conversation.exited(ended.code, self._errors.text()))
+        for leftover in ended.leftovers:
+            self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
+        if ended.why == "lingered":
+            self._emit(Noted("it had ended but did not leave: its process was ended"))
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._emit(event)
+            if isinstance(event, Ended) and not self.enough.is_set():
+                asyncio.get_running_loop().call_later(LINGER_SECONDS, self.enough.set)
+
+
+def _emptied(out: Path) -> Path:
+    for file in out.iterdir():
+        file.unlink()
+    return out
 
 
 def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001

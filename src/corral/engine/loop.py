@@ -5,34 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from corral.config import Config
-from corral.engine.attempt import AttemptCourse, Listener, can_continue
+from corral.engine.attempt import AttemptCourse, can_continue
 from corral.engine.host import Host
-from corral.engine.outfit import outfit
+from corral.engine.outfit import Outfit
+from corral.engine.places import repository_of
+from corral.engine.recorder import Listener, Recorder, tell
 from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import Attempt, AttemptRecord, NodeState, Status
 from corral.rules import naming, prompt, schedule
 from corral.world import workspace
-from corral.world.git import Repository
 from corral.world.notice import Bell
-from corral.world.store.sqlite import Store
+from corral.world.store.sqlite import LEASE_SECONDS, Store
 
 FLUSH_SECONDS = 0.05
-LEASE_SECONDS, RENEW_SECONDS = 15.0, 3.0
+RENEW_SECONDS = 3.0
 
 
 class Drive:
     """One run in this process, for as long as this process owns it."""
 
-    def __init__(self, run: str, owner: str, store: Store, config: Config, listen: Listener) -> None:
-        self.run, self.owner, self.store, self.config, self.listen = run, owner, store, config, listen
+    def __init__(self, run: str, owner: str, store: Store, dress: Callable[[str], Outfit], listen: Listener) -> None:
+        self.run, self.owner, self.store, self._dress, self.listen = run, owner, store, dress, listen
         self.plan = store.run(run).plan
-        folder, git_dir = Path(self.plan.repo), Path(self.plan.git_dir)
-        hidden = git_dir.is_relative_to(store.folder)
-        self.repository = Repository(folder, git_dir, work_tree=not hidden, identity=self.plan.identity)
+        self.repository = repository_of(self.plan, store.folder)
         self.nodes = {node.id: node for node in self.plan.flow.nodes}
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Event] = {}
@@ -44,7 +43,8 @@ class Drive:
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
-        self._remove_leavings()
+        await self._remove_leavings()
+        self._take_orders()
         for work in (self._keep_flushing(), self._keep_lease(), self._hear_orders()):
             task = asyncio.create_task(work)
             task.add_done_callback(lambda _: self._wake.set())
@@ -146,7 +146,7 @@ class Drive:
             )
             folder = str(self.store.folder / "workspaces" / name)
             record = AttemptRecord(attempt=attempt, run=self.run, node=node.id, folder=folder, started=time.time())
-            if before and action.retry_of and self._can_go_on(before):
+            if before and action.retry_of and can_continue(before) and Path(before.folder).exists():
                 record.folder, record.continues = before.folder, before.attempt.id
                 attempt.session = before.attempt.session
             elif before:
@@ -156,16 +156,14 @@ class Drive:
             self._note(Moved(f"attempt {name}", "running", f"{action.agent}, try {action.number}"), node.id, name)
         return record
 
-    def _can_go_on(self, before: AttemptRecord) -> bool:
-        return can_continue(before, outfit(before.attempt.agent, self.config)) and Path(before.folder).exists()
-
     def _drive(self, record: AttemptRecord) -> None:
         node = self.nodes[record.node]
         stop = asyncio.Event()
         if self._stopping:
             stop.set()
         host = Host(self.plan, self.repository, self.store.folder, record.attempt.id, stop)
-        course = AttemptCourse(record, node, outfit(record.attempt.agent, self.config), host, self.store, self.listen)
+        recorder = Recorder(record, self.store, self.listen, node.task.budget_usd)
+        course = AttemptCourse(recorder, node, lambda: self._dress(record.attempt.agent), host)
         task = asyncio.create_task(course.carry_out())
         task.add_done_callback(lambda _: self._wake.set())
         self._driven[record.attempt.id], self._stops[record.attempt.id] = task, stop
@@ -186,19 +184,20 @@ class Drive:
 
     def _note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
-        self.listen(Heard(self.run, node, attempt, event))
+        tell(self.listen, Heard(self.run, node, attempt, event))
 
-    def _remove_leavings(self) -> None:
+    async def _remove_leavings(self) -> None:
         """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""
         records = self.store.attempts(self.run)
         taken_over = {record.folder for record in records if record.phase != "over"}
         for place, record in enumerate(records):
             next_one = records[place + 1] if place + 1 < len(records) else None
             parked = record.attempt.status == "limited" or schedule.lost(record.attempt)
-            if record.phase == "over" and record.folder not in taken_over and not (parked and next_one is None):
-                workspace.remove(Path(record.folder))
+            stays = record.kept or record.phase != "over" or record.folder in taken_over
+            if not stays and not (parked and next_one is None):
+                await workspace.remove(Path(record.folder))
             for name in ("check", "recheck"):
-                workspace.remove(Path(record.folder).with_name(f"{record.attempt.id}-{name}"))
+                await workspace.remove(Path(record.folder).with_name(f"{record.attempt.id}-{name}"))
 
     # --- in the background
 
@@ -213,6 +212,11 @@ class Drive:
             if not self.store.renew_lease(self.run, self.owner, time.time() + LEASE_SECONDS):
                 raise CorralError(f"another process has taken over run {self.run}", hint="see `corral ls`")
 
+    def _take_orders(self) -> None:
+        if orders := self.store.orders(self.run):
+            self.stop(f"stopped by {orders[0].by}")
+            self.store.take_orders(self.run, time.time())
+
     async def _hear_orders(self) -> None:
         """Learn of orders from other processes as soon as they are written."""
         bell, seen = Bell(self.store.folder), -1
@@ -220,9 +224,7 @@ class Drive:
             while True:
                 if (now := self.store.changed()) != seen:
                     seen = now
-                    if orders := self.store.orders(self.run):
-                        self.stop(f"stopped by {orders[0].by}")
-                        self.store.take_orders(self.run, time.time())
+                    self._take_orders()
                 await bell.listen(1.0)
         finally:
             bell.close()

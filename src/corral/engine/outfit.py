@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -12,11 +13,13 @@ from msgspec import Struct
 from corral import agents
 from corral.agents import Agent
 from corral.config import Config
-from corral.errors import BadRequest
+from corral.errors import BadRequest, Untrusted
 from corral.model import AgentProfile, Command
 from corral.world.sandbox import visible
 
 PLAYER = Path(__file__).parent.parent / "player.py"
+PACKAGE = Path(__file__).parent.parent  #: of an editable installation it lies outside the virtual environment
+LOOP = "corral:loop"
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 
 
@@ -36,6 +39,10 @@ class Outfit(Struct, frozen=True):
             program = Path(os.path.realpath(sys.executable))
             argv = [str(program), "-IS", str(PLAYER), str(Path(words[1]).absolute()), *words[2:]]
             return argv, [*visible.needs(program, os.environ), PLAYER, Path(words[1]).absolute()]
+        if words[0] == LOOP:
+            program = _with_loop(self.name)
+            # Isolated: nothing that lies in the workspace is taken for a module of ours.
+            return [str(program), "-I", "-m", "corral.loop", *words[1:]], [*visible.needs(program, os.environ), PACKAGE]
         program = self.program(words[0])
         shown = visible.needs(program, os.environ)
         place = _script_place(words, folder)
@@ -46,6 +53,8 @@ class Outfit(Struct, frozen=True):
         return [str(program), *words[1:]], [*shown, *(Path(path).absolute() for path in command.programs)]
 
     def program(self, name: str) -> Path:
+        if name == LOOP:
+            return self._ready_loop()
         folder = Path(self.profile.folder) if self.profile.folder else None
         found = visible.find(name, os.environ, folder)
         if found is None:
@@ -58,11 +67,21 @@ class Outfit(Struct, frozen=True):
             )
         return found
 
+    def _ready_loop(self) -> Path:
+        """Return the loop's interpreter if there is a model it can ask, as far as that shows from here."""
+        program, facts = _with_loop(self.name), self.agent.facts
+        given = {**os.environ, **self.env, **self.profile.settings}
+        if not any(given.get(key) for key in facts.keys) and not any(
+            key.endswith("_BASE_URL") for key in self.profile.settings
+        ):
+            raise BadRequest(f"the agent `{self.name}` has neither a key nor an address", hint=facts.install)
+        return program
+
 
 def outfit(name: str, config: Config) -> Outfit:
     """Dress an agent: who it is, and which variables it is given."""
     if f"agents.{name}" in config.untrusted:
-        raise BadRequest(
+        raise Untrusted(
             f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from a file you have not trusted",
             hint="read it, then `corral trust`, or run with --trust",
         )
@@ -70,6 +89,13 @@ def outfit(name: str, config: Config) -> Outfit:
     profile = config.agents.get(name, AgentProfile())
     passed = {key: os.environ[key] for key in (*agent.facts.keys, *profile.env) if key in os.environ}
     return Outfit(name, agent, profile, {**passed, **profile.settings})
+
+
+def _with_loop(agent: str) -> Path:
+    """Return the interpreter that runs our own agent loop: this one, in its virtual environment."""
+    if importlib.util.find_spec("pydantic_ai") is None:
+        raise BadRequest(f"the agent `{agent}` needs packages that are not installed", hint="pip install 'corral[api]'")
+    return Path(sys.executable).absolute()
 
 
 def _script_place(words: list[str], folder: Path | None) -> int | None:

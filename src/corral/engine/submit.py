@@ -13,10 +13,10 @@ from msgspec import Struct
 from corral import config
 from corral.config import Config
 from corral.engine.outfit import outfit
-from corral.errors import BadRequest
+from corral.errors import BadRequest, Untrusted
 from corral.model import AgentChoice, AgentProfile, AgentTask, Request, RunPlan, Task
 from corral.rules import strategies
-from corral.world import git, workspace
+from corral.world import git, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import ORDER, probe
@@ -33,7 +33,6 @@ class Submission(Struct, frozen=True):
     """A plan that can be started, and what the person should know about it."""
 
     plan: RunPlan
-    config: Config
     notes: tuple[str, ...] = ()
 
 
@@ -76,7 +75,7 @@ async def prepare(request: Request, state: Path) -> Submission:
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
-        repository, base = await workspace.folder_as_repository(folder, state)
+        repository, base = await plain_folder.folder_as_repository(folder, state)
         into = None
     else:
         repository = found.repository
@@ -93,7 +92,7 @@ async def prepare(request: Request, state: Path) -> Submission:
         setup=settings.setup,
         level=level,
     )
-    return Submission(plan, settings, tuple(notes))
+    return Submission(plan, tuple(notes))
 
 
 def load(folder: Path, state: Path, *, trust: bool) -> Config:
@@ -105,7 +104,7 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
     trusted = file.is_file() and trusts.has(config.fingerprint(file))
     settings = config.load(folder, trusted=trusted)
     if "workspace" in settings.untrusted:
-        raise BadRequest(
+        raise Untrusted(
             f"{settings.untrusted['workspace']}: [workspace] can start programs, and you have not trusted this file",
             hint="read it, then `corral trust`, or run with --trust",
         )

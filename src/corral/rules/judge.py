@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -43,41 +44,59 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
     return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))
 
 
-def of_work(task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckResult]) -> Verdict:
-    """Judge what was delivered by an agent that ended well."""
+def of_work(
+    task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckResult], saved: Sequence[str] = ()
+) -> Verdict:
+    """Judge what was delivered by an agent that ended well; `saved` names work it left beside its branch."""
     failed = [check for check in checks if not check.passed]
     if failed:
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
-        return Verdict(
-            "failed",
-            Failure("check_failed", words, f"corral logs {attempt.id.partition('-')[0]} shows what it printed"),
-        )
-    if not attempt.files_changed and not task.read_only:
-        if ended.denied:
-            tools = ", ".join(ended.denied)
-            return Verdict("failed", Failure("denied", f"it was not allowed to use {tools}, and changed nothing"))
-        return Verdict(
-            "failed",
-            Failure("no_change", "it ended well but changed nothing", "if that is right, say --read-only"),
-        )
-    return Verdict("done")
+        hint = f"corral logs {attempt.id.partition('-')[0]} shows what it printed"
+        return Verdict("failed", Failure("check_failed", words, hint))
+    if attempt.files_changed and task.read_only:
+        return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))
+    if attempt.files_changed or task.read_only:
+        return Verdict("done")
+    if ended.denied:
+        tools = ", ".join(ended.denied)
+        return Verdict("failed", Failure("denied", f"it was not allowed to use {tools}, and changed nothing"))
+    if saved:
+        words = f"it changed nothing on its branch; what it left elsewhere is kept: {', '.join(saved)}"
+        return Verdict("failed", Failure("no_change", words, f"look: git log -p {saved[0]}"))
+    return Verdict(
+        "failed", Failure("no_change", "it ended well but changed nothing", "if that is right, say --read-only")
+    )
 
 
-def guarded_by(checks: Sequence[str], task: Task, changed_since_base: Sequence[str]) -> list[str]:
+#: What a check's program takes its orders from: changed, the check is another one.
+ORDERS = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile",),
+    "tox": ("tox.ini",),
+    "nox": ("noxfile.py",),
+}
+#: Python runs these unasked before anything else.
+UNASKED = ("sitecustomize.py", "usercustomize.py")
+
+
+def guarded_by(checks: Sequence[str], task: Task, changed: Sequence[str], added: Sequence[str] = ()) -> list[str]:
     """Return files whose change could make a check pass without the work being good.
 
-    Of what existed at the base and was changed: files that a check's command names, and tests by the usual patterns;
-    none where the task is about tests, nor those the task itself names.
+    Of what existed at the base and was changed: files that a check's command names or takes its orders from, and
+    tests by the usual patterns. Of what was added: modules that stand in the way of what the command names. None
+    where the task is about tests, nor those the task itself names.
     """
     if task.type == "test":
         return []
-    named = {word.strip("\"'").removeprefix("./") for check in checks for word in check.split()}
-    return [
-        path
-        for path in changed_since_base
-        if (path in named or _inside(path, named) or is_test(path)) and not _names(task, path)
-    ]
+    words = [word.strip("\"'").removeprefix("./") for check in checks for word in check.split()]
+    named = {*words, *(file for word in words for file in ORDERS.get(word, ()))}
+    own = [path for path in changed if path in named or _inside(path, named) or is_test(path)]
+    shadows = {f"{word}.py" for word in words} | {f"{word}/__init__.py" for word in words}
+    new = [path for path in added if path in shadows or PurePosixPath(path).name in UNASKED]
+    return [path for path in (*own, *new) if not _names(task, path)]
 
 
 def is_test(path: str) -> bool:
@@ -100,5 +119,6 @@ def _inside(path: str, named: set[str]) -> bool:
 
 
 def _names(task: Task, path: str) -> bool:
-    named = {name.removeprefix("./") for name in task.files}
-    return path in named or path in task.prompt or PurePosixPath(path).name in task.prompt
+    """Tell whether the task names a file, by its path or its name, as a whole word."""
+    words = {*re.findall(r"[\w./-]*\w", task.prompt), *task.files}
+    return bool({word.removeprefix("./") for word in words} & {path, PurePosixPath(path).name})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,12 +45,11 @@ PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Change(Struct, frozen=True):
-    """What differs between two commits; the patch holds binary files too, as `git apply` takes it."""
+    """What differs between two commits."""
 
     files: tuple[str, ...]
     insertions: int
     deletions: int
-    patch: bytes
 
 
 _known: list[tuple[int, ...]] = []
@@ -86,7 +86,12 @@ class Repository:
         self._identity = identity
 
     async def git(
-        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, fine: tuple[int, ...] = (0,)
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        fine: tuple[int, ...] = (0,),
+        sink: Callable[[bytes], object] | None = None,
     ) -> Finished:
         """Run git in this repository; a code that is not `fine` is an error with git's words."""
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
@@ -97,7 +102,8 @@ class Repository:
                 cwd=str(self.folder),
                 stdin=stdin,
                 owner=self.owner,
-            )
+            ),
+            sink=sink,
         )
         if finished.code not in fine:
             words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
@@ -120,26 +126,34 @@ class Repository:
         return name.removeprefix("refs/heads/") or None
 
     async def change(self, base: str | None, commit: str) -> Change:
-        """Return the whole change between two commits: files, sizes, patch."""
-        arguments = ("diff", "--numstat", "--patch", "-z", "--binary", "--full-index", *PLAIN_DIFF)
-        out = (await self.git(*arguments, base or empty_tree(commit), commit)).out
-        rows, _, patch = out.partition(b"\0\0") if not out.startswith(b"\0") else (b"", b"", b"")
+        """Return which files differ between two commits, and by how much."""
+        out = (await self.git("diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)).out
         files: list[str] = []
         insertions = deletions = 0
-        for row in rows.split(b"\0"):
+        for row in out.split(b"\0"):
             if row:
                 plus, minus, name = row.split(b"\t", 2)
                 files.append(name.decode(errors="replace"))
                 insertions += int(plus) if plus != b"-" else 0
                 deletions += int(minus) if minus != b"-" else 0
-        return Change(tuple(files), insertions, deletions, patch)
+        return Change(tuple(files), insertions, deletions)
 
-    async def changed_since(self, base: str | None, commit: str) -> list[str]:
-        """Return the files of `base` that are different or gone in `commit`."""
-        if base is None:
-            return []
-        out = (await self.git("diff", "--name-only", "-z", "--no-renames", "--diff-filter=MDT", base, commit)).out
-        return [name.decode(errors="replace") for name in out.split(b"\0") if name]
+    async def patch(self, base: str | None, commit: str, sink: Callable[[bytes], object]) -> None:
+        """Hand the whole change to `sink` as it comes, binary files too, as `git apply` takes it."""
+        words = ("diff", "--binary", "--full-index", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        await self.git(*words, sink=sink)
+
+    async def patch_sha256(self, base: str | None, commit: str) -> str:
+        digest = hashlib.sha256()
+        await self.patch(base, commit, digest.update)
+        return digest.hexdigest()
+
+    async def changed_and_added(self, base: str, commit: str) -> tuple[list[str], list[str]]:
+        """Return the files of `base` that are different or gone in `commit`, and those it did not have."""
+        out = (await self.git("diff", "--name-status", "-z", *PLAIN_DIFF, base, commit)).out.decode(errors="replace")
+        words = out.split("\0")
+        rows = list(zip(words[::2], words[1::2], strict=False))
+        return [name for kind, name in rows if kind != "A"], [name for kind, name in rows if kind == "A"]
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""

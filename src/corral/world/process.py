@@ -20,7 +20,7 @@ MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 
-Why = Literal["exited", "timeout", "idle", "stopped", "flood"]
+Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered"]
 
 
 class Owner(Struct, frozen=True):
@@ -78,15 +78,20 @@ def _watch_by_pidfd() -> None:
             watcher.attach_loop(asyncio.get_running_loop())
 
 
-async def run(start: Start, *, timeout: float = 600.0, most: int = 64 << 20) -> Finished:  # noqa: ASYNC109
-    """Run a short program to its end and keep what it printed; cancelled or too slow, it is killed."""
+async def run(
+    start: Start, *, timeout: float = 600.0, most: int = 64 << 20, sink: Callable[[bytes], object] | None = None  # noqa: ASYNC109
+) -> Finished:
+    """Run a short program to its end and keep what it printed, or hand that to `sink` as it comes.
+
+    Cancelled or too slow, it is killed; printing more than `most` is an error, never a cut.
+    """
     process = await _spawn(start)
     try:
         async with asyncio.timeout(timeout):
             _, out, err, _ = await asyncio.gather(
                 _feed(process, start.stdin),
-                _all(process.stdout, most),
-                _all(process.stderr, most),
+                _all(process.stdout, most, sink),
+                _all(process.stderr, most, None),
                 process.wait(),
             )
     except TimeoutError:
@@ -105,15 +110,18 @@ async def follow(
     heard: Callable[[str, bytes, bool], None],
     raw: Callable[[str, bytes], None],
     stop: asyncio.Event,
+    enough: asyncio.Event | None = None,
 ) -> Exit:
     """Run a program to its end or to a limit.
 
-    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte. Whatever happens, also when this is
+    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte; `enough` ends a program that has
+    nothing more to say and does not leave. Whatever happens, also when this is
     cancelled, nothing it started is alive afterwards.
     """
     process = await _spawn(start)
-    watch = _Watch(limits, stop)
+    watch = _Watch(limits, stop, enough or asyncio.Event())
     why: Why = "exited"
+    tasks: list[asyncio.Task[Any]] = []
     try:
         reading = [
             asyncio.create_task(_read(stream, name, watch, heard, raw))
@@ -123,6 +131,7 @@ async def follow(
         ended = asyncio.create_task(_exited(process))
         watching = asyncio.create_task(watch.until_over())
         broken = asyncio.create_task(_first_failure(reading))
+        tasks += [*reading, feeding, ended, watching, broken]
         await asyncio.wait({ended, watching, broken}, return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
             why = watching.result()
@@ -132,18 +141,21 @@ async def follow(
         leftovers = sweep(start.tag, start.uid) if start.tag else []
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
-        await _cancel(*reading, feeding, watching, broken)
+        await _cancel(*tasks)
         with contextlib.suppress(TimeoutError):  # lets asyncio close what it opened for it
             async with asyncio.timeout(1.0):
                 await process.wait()
         for task in reading:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise error
-    finally:
+    except BaseException:
         if process.returncode is None:
             _kill(process, start)
             await asyncio.shield(_exited(process))
+        if start.tag:
             sweep(start.tag, start.uid)
+        await _cancel(*tasks)
+        raise
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
 
 
@@ -180,8 +192,8 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 class _Watch:
     """Tells when a program has had its time, said nothing for too long, said too much, or is to stop."""
 
-    def __init__(self, limits: Limits, stop: asyncio.Event) -> None:
-        self._limits, self._stop = limits, stop
+    def __init__(self, limits: Limits, stop: asyncio.Event, enough: asyncio.Event) -> None:
+        self._limits, self._stop, self._enough = limits, stop, enough
         self._started = self._heard = time.monotonic()
         self._bytes = 0
 
@@ -202,6 +214,8 @@ class _Watch:
                 return "idle"
             if self._bytes > MOST_OUTPUT:
                 return "flood"
+            if self._enough.is_set():
+                return "lingered"
             with contextlib.suppress(TimeoutError):
                 # Once a second at least: output may have moved the idle deadline, or become a flood.
                 async with asyncio.timeout(min(deadline - now, silence - now, 1.0)):
@@ -287,10 +301,15 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
         await process.stdin.wait_closed()
 
 
-async def _all(stream: asyncio.StreamReader | None, most: int) -> bytes:
+async def _all(stream: asyncio.StreamReader | None, most: int, sink: Callable[[bytes], object] | None) -> bytes:
     kept = bytearray()
     while stream and (chunk := await stream.read(1 << 18)):
-        kept += chunk[: most - len(kept)]
+        if sink:
+            sink(chunk)
+            continue
+        kept += chunk
+        if len(kept) > most:
+            raise CorralError(f"a program printed more than {most >> 20} MB")
     return bytes(kept)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from corral.frontends.cli import words
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.look import json_option, run_argument
 from corral.frontends.cli.progress import Plain
+from corral.frontends.cli.trusting import ask_for_trust
 from corral.model import OPEN, Run, document
 
 
@@ -58,10 +58,7 @@ def trust(repo: str) -> None:
     file = engine.settings_file(Path(repo))
     if file is None:
         raise BadRequest(f"{repo} has no {config.REPOSITORY_FILE}", hint="nothing needs trust there")
-    click.echo(file.read_text(encoding="utf-8", errors="replace"), err=True)
-    if sys.stdin.isatty():
-        click.confirm(f"May {file} start programs on this machine?", abort=True, err=True)
-    engine.trust(file)
+    ask_for_trust(engine, file)
     click.echo(f"trusted: {file}")
 
 

@@ -37,8 +37,8 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
     with display(quiet=quiet) as shown:
 
         def stop(name: str) -> None:
+            engine.stop_here(f"stopped by {name}")  # before a word is said: the terminal may be gone
             shown.say("stopping: ending the agents, keeping their work")
-            engine.stop_here(f"stopped by {name}")
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sent, stop, sent.name)

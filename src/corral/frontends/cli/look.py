@@ -14,7 +14,7 @@ from corral.engine import document
 from corral.engine.engine import Engine
 from corral.events import Stored
 from corral.frontends.cli import words
-from corral.model import Run
+from corral.model import OPEN, Run
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
         rows = [
             (
                 line.run,
-                line.status,
+                "orphaned" if line.status in OPEN and document.orphaned(line.owner) else line.status,
                 words.ago(line.created),
                 "-" if line.usd is None else f"${line.usd:.2f}",
                 ",".join(line.agents) or "-",
@@ -171,11 +171,10 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
             else:
                 click.echo("\n".join([*found.files_changed, f"+{found.insertions} -{found.deletions}"]))
             return
-        patch = asyncio.run(opened.diff(run, attempt))
-    if not patch:
-        click.echo("nothing changed", err=True)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(patch)
+        sys.stdout.flush()
+        asyncio.run(opened.diff(run, attempt, sys.stdout.buffer.write))
+        if opened.changed_by(run, attempt).commit is None:
+            click.echo("nothing changed", err=True)
 
 
 @click.command()

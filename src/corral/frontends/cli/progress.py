@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Generator
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +32,13 @@ class Plain:
         pass
 
     def say(self, text: str) -> None:
-        click.echo(text, err=True)
+        with contextlib.suppress(OSError, ValueError):  # whoever read this may have left; the work goes on
+            click.echo(text, err=True)
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        """Leave the terminal to a question."""
+        yield
 
     def hear(self, heard: Heard) -> None:
         if isinstance(heard.event, Noted | Checked) or (isinstance(heard.event, Moved) and heard.attempt):
@@ -60,10 +68,18 @@ class Terminal(Plain):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError, ValueError):
+            self._live.stop()
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text))
+        with contextlib.suppress(OSError, ValueError):
+            self._console.print(Text(text))
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        self._live.stop()
+        yield
+        self._live.start()
 
     def hear(self, heard: Heard) -> None:
         event, attempt = heard.event, heard.attempt
@@ -98,6 +114,8 @@ class _Working:
         match event:
             case CalledTool(tool, shown):
                 self.doing = f"{tool} {shown}".strip()
+            case Said(text):
+                self.doing = text
             case Changed(path):
                 self.files.add(path)
             case Spent(usd=usd) if usd is not None:

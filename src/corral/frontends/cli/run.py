@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from corral.engine.engine import Engine
-from corral.errors import BadRequest
+from corral.errors import BadRequest, Untrusted
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.progress import Plain
+from corral.frontends.cli.trusting import ask_for_trust
 from corral.model import Request, Run
 
 MOST_ARGUMENT = 100_000
@@ -68,10 +70,23 @@ def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: 
     request = Request(prompt=task, type=type_, **options)  # type: ignore[arg-type]
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await engine.submit(request, shown.say)
+        name = await _submit(engine, request, shown)
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
         return await engine.drive(name, shown.hear)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+async def _submit(engine: Engine, request: Request, shown: Plain) -> str:
+    """Submit; where the repository's settings are not trusted yet, ask on a terminal."""
+    try:
+        return await engine.submit(request, shown.say)
+    except Untrusted:
+        file = engine.settings_file(Path(request.repo))
+        if file is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+    with shown.paused():
+        ask_for_trust(engine, file)
+    return await engine.submit(request, shown.say)

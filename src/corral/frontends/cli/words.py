@@ -25,7 +25,7 @@ from corral.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model import Attempt, CheckResult, Cost, Run, short
+from corral.model import OPEN, Attempt, CheckResult, Cost, Run, short
 
 COLOURS = {
     "done": "green",
@@ -125,7 +125,11 @@ def summary(run: Run) -> list[str]:
 
 
 def next_commands(run: Run, shown: Attempt) -> str:
-    if run.status in ("queued", "running"):
+    if run.status in OPEN and run.reason:
+        return f"corral resume {run.run}   corral stop {run.run}"
+    if run.status == "limited":
+        return f"corral resume {run.run}"
+    if run.status in OPEN:
         return f"corral logs -f {run.run}   corral stop {run.run}"
     if run.status == "done" and shown.branch:
         take = f"git merge {shown.branch}" if run.merge.into else f"corral diff {run.run} | git apply"
@@ -151,8 +155,8 @@ def check_words(check: CheckResult) -> str:
 def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one line for each kind of event
     """Return one event as a person reads it; None for what only machines care about."""
     match event:
-        case Said(text):
-            return text.strip() or None
+        case Said(text):  # marked, so that no agent can pass its words off as ours
+            return "".join(f"\n· {line}" for line in text.strip().splitlines())[1:] or None
         case CalledTool(tool, shown):
             return f"> {tool} {shown}".rstrip()
         case ToolReturned(ok=False, output=output):

@@ -29,6 +29,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        path.chmod(0o600)  # prompts and outputs are in it
         _migrate(connection, path)
     return connection
 

@@ -14,7 +14,7 @@ SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMI
 SELECT id FROM runs ORDER BY id DESC LIMIT 1
 
 -- name: list_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended,
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
        json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,

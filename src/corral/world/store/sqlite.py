@@ -17,6 +17,7 @@ from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunR
 from corral.world.notice import Rope
 from corral.world.store.opening import connect, translated
 
+LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 
 
@@ -33,6 +34,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     task: str
     agents: tuple[str, ...]
     usd: float | None
+    owner: str | None
 
 
 class Store:
@@ -154,6 +156,7 @@ class Store:
                 task=row["task"],
                 agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
                 usd=row["usd"],
+                owner=row["owner"],
             )
             for row in self._rows("list_runs", most=most)
         ]

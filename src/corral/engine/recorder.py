@@ -1,0 +1,120 @@
+"""What an attempt's agent says, taken down: bounded, stored, told to whoever watches, and acted on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from msgspec import structs
+
+from corral.errors import CorralError
+from corral.events import VITAL, Ended, Event, Heard, Limited, Noted, Spent, Started
+from corral.model import AttemptRecord, Cost, Phase
+from corral.world.store.sqlite import Store
+
+MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
+MOST_TEXT = 64 << 10  #: of one event
+MOST_BYTES = 64 << 20
+Listener = Callable[[Heard], None]
+
+
+class Recorder:
+    """Takes down one attempt."""
+
+    def __init__(self, record: AttemptRecord, store: Store, listen: Listener, budget_usd: float | None) -> None:
+        self.record, self.attempt = record, record.attempt
+        self._store, self._listen, self._budget_usd = store, listen, budget_usd
+        self._events = self._vital = self._bytes = 0
+        self.over_budget = False
+        self.ended: Ended | None = None  #: its last word so far
+
+    def step(self, phase: Phase) -> None:
+        """Store that the attempt has come this far."""
+        self.record.phase = phase
+        self._store.save_attempt(self.record)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Take several things down at once, or none."""
+        return self._store.transaction()
+
+    def emit(self, event: Event) -> None:
+        """Take one event down; what is too much is left to the raw log."""
+        self._act_on(event)
+        kept = self._bounded(event)
+        if kept is None:
+            return
+        self._store.note(self.record.run, kept, at=time.time(), node=self.record.node, attempt=self.attempt.id)
+        tell(self._listen, Heard(self.record.run, self.record.node, self.attempt.id, kept))
+
+    def read_back(self) -> bool:
+        """Hear once more what was stored of it; return whether it had said its last word."""
+        after = 0
+        while batch := self._store.events(self.record.run, after):
+            after = batch[-1].seq
+            for stored in batch:
+                if stored.attempt == self.attempt.id:
+                    self._act_on(stored.event())
+        return self.ended is not None
+
+    def _bounded(self, event: Event) -> Event | None:
+        cut = {
+            name: value[:MOST_TEXT] + " [cut]"
+            for name in event.__struct_fields__
+            if isinstance(value := getattr(event, name), str) and len(value) > MOST_TEXT
+        }
+        event = structs.replace(event, **cut) if cut else event
+        self._bytes += sum(
+            len(value) for name in event.__struct_fields__ if isinstance(value := getattr(event, name), str)
+        )
+        if isinstance(event, VITAL):
+            self._vital += 1
+            return event if self._vital <= MOST_VITAL else None
+        self._events += 1
+        if self._events == MOST_EVENTS:
+            return Noted("it says too much: the rest is in its raw log only")
+        return event if self._events < MOST_EVENTS and self._bytes < MOST_BYTES else None
+
+    def _act_on(self, event: Event) -> None:
+        match event:
+            case Started(session=session, model=model):
+                known = (self.attempt.session, self.attempt.model)
+                self.attempt.session = session or self.attempt.session
+                self.attempt.model = self.attempt.model or model
+                if known != (self.attempt.session, self.attempt.model):
+                    self.step(self.record.phase)  # by its session the agent can go on after a crash
+            case Spent():
+                self._spend(event)
+            case Limited(until=until):
+                self.record.until = until
+            case Ended():
+                self.ended = event
+            case _:
+                pass
+
+    def _spend(self, spent: Spent) -> None:
+        """Count what it says it spent; money neither comes back nor is minted."""
+        self.attempt.tokens = spent.tokens
+        usd = spent.usd
+        if usd is None or not math.isfinite(usd) or usd < (self.attempt.cost.usd or 0.0):
+            return
+        self.attempt.cost = Cost(usd, "reported")
+        remaining = self.remaining_usd()
+        if remaining is not None and usd > remaining:
+            self.over_budget = True
+
+    def remaining_usd(self) -> float | None:
+        """Return what earlier tries of this node left of its budget."""
+        if self._budget_usd is None:
+            return None
+        tries = [each.attempt for each in self._store.attempts(self.record.run) if each.node == self.record.node]
+        return self._budget_usd - sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
+
+
+def tell(listen: Listener, heard: Heard) -> None:
+    """Tell a watcher; one that fails (its terminal is gone, its pipe closed) must not fail the work."""
+    try:
+        listen(heard)
+    except (OSError, ValueError, CorralError):
+        return
