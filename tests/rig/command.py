@@ -127,7 +127,9 @@ class Corral:
         return self("run", task, "--repo", folder, "--json", *arguments, **more)
 
     @contextlib.contextmanager
-    def going(self, *arguments: str | Path, cwd: Path | None = None) -> Generator[Going]:
+    def going(
+        self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
+    ) -> Generator[Going]:
         """Start a command and go on; it is gone when the block is left."""
         process = subprocess.Popen(
             [*self.program, *map(str, arguments)],
@@ -136,7 +138,7 @@ class Corral:
             bufsize=0,  # what is read line by line is not held back from `end`
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
         )
         try:
             yield Going(process)

@@ -52,6 +52,9 @@ class Host:
             if self._owner:
                 os.chown(folder / name, self._owner.uid, self._owner.gid)
         made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self._owner)
+        person, address = await self.repository.identity()  # for repositories that an agent makes itself
+        settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
+        workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self._owner)
         await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self._owner)
         if self.plan.setup.command:
             await self._set_up(made, folder, self.plan.setup.command)
@@ -266,6 +269,10 @@ class _Listening:
             self._emit(event)
             if isinstance(event, Ended) and not self.enough.is_set():
                 asyncio.get_running_loop().call_later(LINGER_SECONDS, self.enough.set)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
 def _emptied(out: Path) -> Path:

@@ -17,7 +17,9 @@ collect() (
     rm -f .git/index.lock .git/HEAD.lock
     said=$(git add -A 2>&1) || { rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1); } || unless "no error"
     said=$(git commit --no-verify -m "$message" 2>&1) || unless "nothing" "no changes"
-    said=$(git bundle create -q "$3" HEAD --branches --glob=refs/stash ${2:+"^$2"} 2>&1) || unless "empty bundle"
+    stash=
+    [ -e .git/refs/stash ] && stash=refs/stash
+    said=$(git bundle create -q "$3" HEAD --branches $stash ${2:+"^$2"} 2>&1) || unless "empty bundle"
 )
 
 known=" "

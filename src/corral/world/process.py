@@ -141,21 +141,18 @@ async def follow(
         leftovers = sweep(start.tag, start.uid) if start.tag else []
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
-        await _cancel(*tasks)
-        with contextlib.suppress(TimeoutError):  # lets asyncio close what it opened for it
-            async with asyncio.timeout(1.0):
-                await process.wait()
-        for task in reading:
-            if task.done() and not task.cancelled() and (error := task.exception()):
-                raise error
+        await _closed(process, tasks)
     except BaseException:
         if process.returncode is None:
             _kill(process, start)
             await asyncio.shield(_exited(process))
         if start.tag:
             sweep(start.tag, start.uid)
-        await _cancel(*tasks)
+        await _closed(process, tasks)
         raise
+    for task in reading:
+        if not task.cancelled() and (error := task.exception()):
+            raise error  # what it said could not be taken down
     return Exit(code=process.returncode or 0, why=why, leftovers=leftovers)
 
 
@@ -183,10 +180,14 @@ async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.Event().wait()
 
 
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+async def _closed(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """End what watched a process that is gone, and let asyncio close what it opened for it."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    # asyncio offers no other way to close pipes that nobody reads any more or that a stranger holds open.
+    process._transport.close()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportAttributeAccessIssue]
+    await asyncio.sleep(0)
 
 
 class _Watch:
