@@ -39,11 +39,15 @@ MEANINGS: dict[str, dict[str, str]] = {
         "cost": "the field or pattern that holds its cost in USD",
         "tokens": "the field or pattern that holds its tokens",
         "cost_usd": "a fixed price for each attempt",
+        "fallback": "who tries next when it cannot, in this order; of its family",
+        "family": "agents of one family may stand in for each other",
     },
     "retry": {
         "most": "further tries after a failure; set here, it also holds for failed checks",
         "delay_seconds": "the wait before the second try",
         "exponential": "double the wait with every try, up to 5 minutes",
+        "max_wait_seconds": "a quota that comes back within this time is waited for; later, the run is parked (exit 5)",
+        "on_limit": "`wait` for a quota, or `switch` to the fallback at once",
     },
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",

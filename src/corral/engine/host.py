@@ -87,6 +87,8 @@ class Host:
         argv, readable = dressed.resolve(command)
         await self._fill_home(folder / "home", command.files, dressed)
         env = {**command.env, **dressed.env}
+        if boxed and "PATH" not in env and (first := dressed.search(command)):
+            env["PATH"] = os.pathsep.join([*first, self._box(made, folder).env["PATH"]])
         box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
         if boxed:  # one box is quicker than two, and whoever works there may collect there
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))

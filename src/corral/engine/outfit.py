@@ -52,6 +52,13 @@ class Outfit(Struct, frozen=True):
             shown.append(script)
         return [str(program), *words[1:]], [*shown, *(Path(path).absolute() for path in command.programs)]
 
+    def search(self, command: Command) -> list[str]:
+        """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
+        if command.argv[0].startswith("corral:"):
+            return []
+        found = visible.interpreter(self.program(command.argv[0]).resolve(), os.environ)
+        return [str(found.parent)] if found and not visible.is_system(found) else []
+
     def program(self, name: str) -> Path:
         if name == LOOP:
             return self._ready_loop()

@@ -79,7 +79,11 @@ def _watch_by_pidfd() -> None:
 
 
 async def run(
-    start: Start, *, timeout: float = 600.0, most: int = 64 << 20, sink: Callable[[bytes], object] | None = None  # noqa: ASYNC109
+    start: Start,
+    *,
+    timeout: float = 600.0,  # noqa: ASYNC109
+    most: int = 64 << 20,
+    sink: Callable[[bytes], object] | None = None,
 ) -> Finished:
     """Run a short program to its end and keep what it printed, or hand that to `sink` as it comes.
 

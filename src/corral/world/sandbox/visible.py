@@ -44,9 +44,9 @@ def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list
         shown.append(virtual)
     real = program.resolve()
     shown += [*_installation(real), *_site_packages(virtual)]
-    interpreter = _interpreter(real, environment)
-    if interpreter and depth:
-        shown += needs(interpreter, environment, depth - 1)
+    runs_it = interpreter(real, environment)
+    if runs_it and depth:
+        shown += needs(runs_it, environment, depth - 1)
     return [path for path in dict.fromkeys(shown) if not is_system(path)]
 
 
@@ -107,7 +107,8 @@ def _site_packages(virtual: Path) -> list[Path]:
     return [path for path in added if path.is_dir()]
 
 
-def _interpreter(real: Path, environment: Mapping[str, str]) -> Path | None:
+def interpreter(real: Path, environment: Mapping[str, str]) -> Path | None:
+    """Return the program that a script names in its first line, found as the person would find it."""
     try:
         with real.open("rb") as file:
             first = file.readline(512)
