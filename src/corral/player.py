@@ -130,7 +130,7 @@ def main() -> None:
     tell("started", session=session or f"scripted-{os.getpid()}-{time.time_ns()}", model="scripted")
     player = Player(sys.stdin.read())
     for step in steps:
-        if "try" in step and step["try"] != int(number):
+        if step.get("try", int(number)) != int(number) or step.get("resumed", bool(session)) != bool(session):
             continue
         if player.play(step):
             return

@@ -15,7 +15,7 @@ from corral.engine.places import repository_of
 from corral.engine.recorder import Listener, Recorder, tell
 from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
-from corral.model import Attempt, AttemptRecord, NodeState, Status
+from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import naming, prompt, schedule
 from corral.world import workspace
 from corral.world.notice import Bell
@@ -52,6 +52,7 @@ class Drive:
         try:
             while not await self._turn():
                 pass
+            await self._remove_leavings()
         finally:
             for task in (*self._background, *self._driven.values()):
                 task.cancel()
@@ -194,7 +195,8 @@ class Drive:
             next_one = records[place + 1] if place + 1 < len(records) else None
             parked = record.attempt.status == "limited" or schedule.lost(record.attempt)
             stays = record.kept or record.phase != "over" or record.folder in taken_over
-            if not stays and not (parked and next_one is None):
+            waits = parked and next_one is None and self.store.run(self.run).status in (*OPEN, "limited")
+            if not stays and not waits:
                 await workspace.remove(Path(record.folder))
             for name in ("check", "recheck"):
                 await workspace.remove(Path(record.folder).with_name(f"{record.attempt.id}-{name}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -102,7 +103,7 @@ def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> 
     when = _again_at(node, tries, situation)
     successor = None if when is not None else _next_agent(node, tries)
     if when is None and successor is None:
-        return [Settle(node.id, last.status, reason(last))]
+        return [Settle(node.id, last.status, reason(last) + _parked_until(tries[-1]))]
     if _spent_up(node, tries):
         return [Settle(node.id, "over_budget", f"the budget of ${node.task.budget_usd:g} is used up")]
     if successor:
@@ -113,6 +114,12 @@ def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> 
     return [
         Begin(node.id, AgentChoice(last.agent, _asked_model(node, last)), last.number + (not same), retry_of=last.id)
     ]
+
+
+def _parked_until(record: AttemptRecord) -> str:
+    if record.attempt.status != "limited" or record.until is None:
+        return ""
+    return "; parked until " + datetime.fromtimestamp(record.until, UTC).isoformat(timespec="seconds")
 
 
 def _again_at(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> float | None:
