@@ -41,6 +41,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "cost_usd": "a fixed price for each attempt",
         "fallback": "who tries next when it cannot, in this order; of its family",
         "family": "agents of one family may stand in for each other",
+        "role": "its role when none is asked for",
+        "instructions": "told to it before every task",
     },
     "retry": {
         "most": "further tries after a failure; set here, it also holds for failed checks",

@@ -24,7 +24,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
-        "tokens", "cost_usd", "fallback", "family",
+        "tokens", "cost_usd", "fallback", "family", "role",
+        "instructions",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit"),
     "workspace": ("copy", "setup"),

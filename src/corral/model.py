@@ -48,6 +48,9 @@ class Task(Struct, frozen=True, kw_only=True):
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    role: str | None = None
+    briefing: tuple[str, ...] = ()  #: what it is told before the task: role, instructions, skills
+    skills: tuple[tuple[str, str], ...] = ()  #: name and folder: brought along into the box
     read_only: bool = False  #: changing nothing is then success
     budget_usd: float | None = None
     timeout_seconds: float = 3600.0
@@ -104,6 +107,8 @@ class Request(Struct, frozen=True, kw_only=True):
     idle: str | None = None
     retries: int | None = None
     fallback: tuple[str, ...] = ()
+    role: str | None = None
+    skills: tuple[str, ...] = ()
     base: str | None = None
     require: Level = "strict"
     unsandboxed: bool = False
@@ -327,6 +332,8 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     fallback: tuple[str, ...] = ()
     family: str | None = None
+    role: str | None = None
+    instructions: str | None = None
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 

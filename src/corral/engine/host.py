@@ -85,7 +85,7 @@ class Host:
         home = home_in_box(self._box(made, folder), self.level)
         command = dressed.agent.start(structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed))
         argv, readable = dressed.resolve(command)
-        await self._fill_home(folder / "home", command.files, dressed)
+        await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
         env = {**command.env, **dressed.env}
         if boxed and "PATH" not in env and (first := dressed.search(command)):
             env["PATH"] = os.pathsep.join([*first, self._box(made, folder).env["PATH"]])
@@ -117,6 +117,15 @@ class Host:
                 workspace.write_below(home, name, io.BytesIO(source.read_bytes()))
         if self._owner:
             await workspace.give(home, self._owner)
+
+    def _skills(self) -> dict[str, bytes]:
+        """Return the files of the task's skills, as they are to lie in HOME."""
+        found: dict[str, bytes] = {}
+        for name, place in self.plan.flow.nodes[0].task.skills:
+            for file in sorted(Path(place).rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    found[f"skills/{name}/{file.relative_to(place)}"] = file.read_bytes()
+        return found
 
     def forget_logins(self, folder: Path) -> None:
         """Take a person's login out of a workspace that stays."""

@@ -144,6 +144,7 @@ class Drive:
                 fallback_of=action.fallback_of,
                 agent=action.agent.name,
                 model=action.agent.model,
+                role=node.task.role,
             )
             folder = str(self.store.folder / "workspaces" / name)
             record = AttemptRecord(attempt=attempt, run=self.run, node=node.id, folder=folder, started=time.time())

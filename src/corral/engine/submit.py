@@ -8,10 +8,11 @@ import re
 import shlex
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import config
 from corral.config import Config
+from corral.engine import briefing
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.model import AgentChoice, AgentProfile, AgentTask, Request, RunPlan, Task
@@ -59,7 +60,7 @@ async def prepare(request: Request, state: Path) -> Submission:
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)
-    task = _task(request, settings, prompt)
+    task = _briefed(_task(request, settings, prompt), request, settings.agents.get(choice.name, AgentProfile()), top)
     fallbacks = _fallbacks(request, settings, choice)
     for each in (choice, *fallbacks):
         _try_agent(each, task, settings, request)
@@ -172,6 +173,17 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         idle_seconds=config.duration(idle, "--idle") if idle else standard.idle_seconds,
         retries=request.retries if request.retries is not None else settings.retries_asked,
     )
+
+
+def _briefed(task: Task, request: Request, profile: AgentProfile, repo: Path) -> Task:
+    """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
+    role = request.role or profile.role
+    skills = briefing.skills(request.skills, repo)
+    words = [briefing.role(role, repo)] if role else []
+    words += [profile.instructions] if profile.instructions else []
+    words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
+    found = tuple((skill.name, skill.folder) for skill in skills)
+    return structs.replace(task, role=role, briefing=tuple(words), skills=found)
 
 
 def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:

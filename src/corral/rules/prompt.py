@@ -1,4 +1,4 @@
-"""What an agent is told: the task, the files it is about, and what an earlier try did wrong."""
+"""What an agent is told: its role, the task, the files it is about, and what an earlier try did wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_OUTPUT = 4000
 
 def build(task: Task, fed_back: str = "") -> str:
     """Return the prompt; a plain task is passed on word for word."""
-    parts = [task.prompt]
+    parts = [*task.briefing, task.prompt]
     if task.files:
         parts.append("Files this is about:\n" + "\n".join(f"- {name}" for name in task.files))
     if task.read_only:

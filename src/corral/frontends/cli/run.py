@@ -29,6 +29,8 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 )
 @click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
+@click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")
+@click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill it is to have (SKILL.md); repeatable.")
 @click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")

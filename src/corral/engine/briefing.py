@@ -1,0 +1,60 @@
+"""What an agent is told besides its task: a role, instructions, skills; all from files that a person can override."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral import config
+from corral.errors import BadRequest
+
+BUILT_IN = Path(__file__).parent.parent / "roles"
+MOST_SKILL = 256 << 10
+
+
+class Skill(Struct, frozen=True):
+    """A folder with a SKILL.md; what else lies in it is brought along and read only when needed."""
+
+    name: str
+    folder: str
+    text: str
+
+
+def role(name: str, repo: Path) -> str:
+    """Return a role's words: the repository's, the person's, or ours."""
+    for folder in (repo / ".corral" / "roles", config.person_file().parent / "roles", BUILT_IN):
+        file = folder / f"{name}.md"
+        if re.fullmatch(r"[\w-]+", name) and file.is_file():
+            return file.read_text(encoding="utf-8", errors="replace").strip()
+    raise BadRequest(f"no role is called `{name}`", hint="known: " + ", ".join(role_names(repo)))
+
+
+def role_names(repo: Path) -> list[str]:
+    """List the roles that can be asked for here."""
+    folders = (repo / ".corral" / "roles", config.person_file().parent / "roles", BUILT_IN)
+    return sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
+
+
+def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
+    """Find skills by name: in the repository, in the person's settings, or where Claude Code keeps them."""
+    return tuple(_skill(name, repo) for name in names)
+
+
+def _skill(name: str, repo: Path) -> Skill:
+    places = (repo / ".corral" / "skills", repo / ".claude" / "skills", config.person_file().parent / "skills")
+    for place in places:
+        file = place / name / "SKILL.md"
+        if re.fullmatch(r"[\w.-]+", name) and file.is_file():
+            text = file.read_text(encoding="utf-8", errors="replace")
+            if len(text) > MOST_SKILL:
+                raise BadRequest(f"{file}: a SKILL.md is shorter than 256 KB", hint="put material into files beside it")
+            return Skill(name, str(file.parent.resolve()), _without_head(text))
+    raise BadRequest(f"no skill is called `{name}`", hint=f"make one: .corral/skills/{name}/SKILL.md")
+
+
+def _without_head(text: str) -> str:
+    """Drop the metadata between `---` lines: it is for choosing a skill, not for doing it."""
+    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()

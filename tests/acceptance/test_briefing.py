@@ -1,0 +1,82 @@
+"""Roles, instructions and skills reach the agent: an agent that prints what it received shows it."""
+
+import pytest
+
+from tests.rig.command import Corral
+
+
+@pytest.fixture
+def parrot(corral: Corral) -> Corral:
+    corral.agent("parrot", 'printf "%s" "$1"')
+    return corral
+
+
+def told(corral: Corral, *arguments: str) -> str:
+    outcome = corral.run(corral.root / "repo", "do it", "--agent", "parrot", "--read-only", *arguments)
+    assert outcome.code == 0, outcome
+    return outcome.attempt["output"]
+
+
+def test_without_a_role_the_task_arrives_alone(parrot: Corral) -> None:
+    parrot.repo()
+    assert told(parrot) == "do it\n\nChange no files: only look and answer."
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        "product",
+        "architect",
+        "senior",
+        "developer",
+        "reviewer",
+        "ops",
+        "spec-writer",
+        "implementer",
+        "tester",
+        "file-writer",
+    ],
+)
+def test_every_built_in_role_is_there(parrot: Corral, role: str) -> None:
+    parrot.repo()
+    words = told(parrot, "--role", role)
+    assert words.startswith("You ")
+    assert "\n\ndo it" in words
+    assert parrot("show", "@last", "--json").json["nodes"][0]["attempts"][0]["role"] == role
+
+
+def test_a_repository_may_have_its_own_roles_and_a_person_too(parrot: Corral) -> None:
+    repo = parrot.repo()
+    parrot.config_file.parent.joinpath("roles").mkdir()
+    parrot.config_file.parent.joinpath("roles", "developer.md").write_text("Mine.")
+    assert told(parrot, "--role", "developer").startswith("Mine.")
+    repo.write({".corral/roles/developer.md": "The team's."})
+    assert told(parrot, "--role", "developer").startswith("The team's.")
+
+
+def test_settings_give_an_agent_its_role_and_instructions(parrot: Corral) -> None:
+    parrot.repo()
+    parrot.config('role = "tester"\ninstructions = "Be brief."\n')
+    words = told(parrot)
+    assert words.startswith("You are the tester.")
+    assert "Be brief." in words
+
+
+def test_a_skill_is_told_and_its_files_are_brought_along(corral: Corral) -> None:
+    repo = corral.repo()
+    repo.write({
+        ".corral/skills/release/SKILL.md": "---\nname: release\ndescription: how we release\n---\nTag it.\n",
+        ".corral/skills/release/notes/template.txt": "the template",
+    })  # fmt: skip
+    corral.agent("reader", 'printf "%s\\n" "$1"; cat ~/skills/release/notes/template.txt')
+    outcome = corral.run(repo, "do it", "--agent", "reader", "--read-only", "--skill", "release")
+    assert "Tag it." in outcome.attempt["output"]
+    assert "description:" not in outcome.attempt["output"]
+    assert outcome.attempt["output"].endswith("the template")
+
+
+@pytest.mark.parametrize("arguments", [("--role", "nobody"), ("--role", "../../etc"), ("--skill", "nothing")])
+def test_what_is_not_there_is_said(parrot: Corral, arguments: tuple[str, str]) -> None:
+    outcome = parrot.run(parrot.repo(), "do it", "--agent", "parrot", *arguments)
+    assert outcome.code == 2
+    assert "hint:" in outcome.err
