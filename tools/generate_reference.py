@@ -11,13 +11,21 @@ import msgspec
 
 from corral.config import KEYS, POWERFUL, Defaults
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import AgentProfile, RetryPolicy, Setup
+from corral.model import AgentProfile, Hook, RetryPolicy, Setup
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
 
 #: table -> key -> what it means. A key without words here fails the generator.
 MEANINGS: dict[str, dict[str, str]] = {
+    "hooks": {
+        "on": "the moment",
+        "run": "a shell command of yours",
+        "python": "a function of yours, `module:function`",
+        "agent": "only for agents of this name (`*` fits all)",
+        "model": "only for this model",
+        "type": "only for tasks of this type",
+    },
     "defaults": {
         "agent": "the agent of `corral run` without `--agent`; without this: `claude`",
         "checks": "checks of `corral run` without `--check`",
@@ -57,6 +65,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
 }
 TYPES: dict[str, type[msgspec.Struct]] = {
+    "hooks": Hook,
     "defaults": Defaults,
     "agents.*": AgentProfile,
     "retry": RetryPolicy,
@@ -120,7 +129,7 @@ def keys() -> str:
 def _key(table: str, key: str) -> str:
     fields = {field.name: field for field in msgspec.structs.fields(TYPES[table])}
     field = fields[FIELD_OF.get(key, key)]
-    trust = " **(trust)**" if key in POWERFUL or table == "workspace" else ""
+    trust = " **(trust)**" if key in POWERFUL or table in ("workspace", "hooks") else ""
     return (
         f"| `{key}` | {_cell(_type(field.type))} | {_default(field.default)} | {_cell(MEANINGS[table][key])}{trust} |"
     )

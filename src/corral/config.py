@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from corral.errors import BadRequest
-from corral.model import AgentProfile, RetryPolicy, Setup
+from corral.model import AgentProfile, Hook, RetryPolicy, Setup
 
 T = TypeVar("T")
 
@@ -20,7 +20,8 @@ REPOSITORY_FILE = "corral.toml"
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "workspace"),
+    "": ("defaults", "agents", "retry", "workspace", "hooks"),
+    "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
@@ -51,6 +52,7 @@ class Config(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = RetryPolicy()
     retries_asked: int | None = None  #: [retry] most, when a file says it
     setup: Setup = Setup()
+    hooks: tuple[Hook, ...] = ()
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -87,6 +89,12 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             setup = _setup(theirs)
         else:
             untrusted["workspace"] = theirs.where("workspace")
+    hooks = _hooks(mine)
+    if "hooks" in theirs.tables:
+        if trusted:
+            hooks += _hooks(theirs)
+        else:
+            untrusted["hooks"] = theirs.where("hooks")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
     for name in ("most", "delay_seconds", "max_wait_seconds"):
@@ -99,6 +107,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         retry=retry,
         retries_asked=retry.most if "most" in retry_table else None,
         setup=setup,
+        hooks=hooks,
         untrusted=untrusted,
     )
 
@@ -133,11 +142,17 @@ class _File:
             raise BadRequest(f"{self.where(name)}: `{name}` is a table", hint=f"write it as [{name}]")
         return cast("dict[str, Any]", value)
 
+    def entries(self, name: str) -> list[dict[str, Any]]:
+        value = self.tables.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
+            raise BadRequest(f"{self.where(name)}: `{name}` is a list of tables", hint=f"write each as [[{name}]]")
+        return cast("list[dict[str, Any]]", value)
+
     def where(self, first: str, *rest: str) -> str:
         """Name file and line of a key or a table, as far as the text shows it."""
         path = (first, *rest)
-        header = re.compile(rf"^\s*\[{_dotted(path)}\]")
-        parent = re.compile(rf"^\s*\[{_dotted(path[:-1])}\]") if rest else None
+        header = re.compile(rf"^\s*\[+{_dotted(path)}\]")
+        parent = re.compile(rf"^\s*\[+{_dotted(path[:-1])}\]") if rest else None
         key = re.compile(rf"^\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
         inside = parent is None
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -150,6 +165,8 @@ class _File:
         self._check(self.tables, (), KEYS[""])
         for name in ("defaults", "retry", "workspace"):
             self._check(self.table(name), (name,), KEYS[name])
+        for table in self.entries("hooks"):
+            self._check(table, ("hooks",), KEYS["hooks"])
         for name, table in self.table("agents").items():
             if not isinstance(table, dict):
                 raise BadRequest(f"{self.where('agents', name)}: `agents.{name}` is a table")
@@ -201,6 +218,16 @@ def _setup(file: _File) -> Setup:
     if "setup" in table:
         table["command"] = table.pop("setup")
     return _convert(table, Setup, file, "workspace")
+
+
+def _hooks(file: _File) -> tuple[Hook, ...]:
+    found: list[Hook] = []
+    for table in file.entries("hooks"):
+        hook = _convert(table, Hook, file, "hooks")
+        if bool(hook.run) == bool(hook.python):
+            raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`")
+        found.append(hook)
+    return tuple(found)
 
 
 def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:

@@ -37,5 +37,9 @@ class SetupFailed(CorralError):
     """The command that makes a workspace ready did not succeed."""
 
 
+class Blocked(CorralError):
+    """A hook of the person's said no."""
+
+
 class GitTrouble(CorralError):
     """git refused or failed."""

@@ -337,6 +337,17 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 
+class Hook(Struct, frozen=True, kw_only=True):
+    """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
+
+    on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
+    run: str | None = None  #: a shell command
+    python: str | None = None  #: `module:function`
+    agent: str = "*"
+    model: str = "*"
+    type: str = "*"
+
+
 class AgentFacts(Struct, frozen=True, kw_only=True):
     """What is known about an agent's program before it is asked."""
 

@@ -11,6 +11,7 @@ from corral.agents.claude import ClaudeConversation
 from corral.agents.protocol import Conversation
 from corral.events import DECODER, Event
 from corral.model import ENCODER, AgentProfile
+from tests.agents.reading import recorded
 from tests.agents.test_claude import RECORDED
 
 PROFILES = {
@@ -22,11 +23,17 @@ PROFILES = {
 }
 
 
+PROGRAMS = ("scripted", "codex", "gemini", "opencode", "qwen", "copilot", "pi", "aider")
+LINES = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
+
+
 def readers() -> list[Callable[[], Conversation]]:
     found: list[Callable[[], Conversation]] = [
         agents.find("x", {"x": profile}).converse for profile in PROFILES.values()
     ]
-    return [*found, ClaudeConversation, agents.find("scripted", {}).converse]
+    found += [agents.find(name, {}).converse for name in PROGRAMS]
+    old = AgentProfile(settings={"OPENCODE_LEGACY": "1"})
+    return [*found, ClaudeConversation, agents.find("opencode", {"opencode": old}).converse]
 
 
 def survives(lines: list[str], code: int, stderr: str) -> None:
@@ -58,13 +65,29 @@ def test_junk(lines: list[str], code: int, stderr: str) -> None:
     survives(lines, code, stderr)
 
 
-@given(st.sampled_from(RECORDED).map(json.dumps), st.integers(0, 400), st.integers(0, 40), st.text(max_size=8))
+@given(st.sampled_from(LINES), st.integers(0, 400), st.integers(0, 40), st.text(max_size=8))
 @settings(max_examples=500, deadline=None)
 def test_recorded_lines_with_pieces_cut_out_or_put_in(line: str, place: int, gone: int, put: str) -> None:
     survives([line[:place] + put + line[place + gone :]], 0, "")
 
 
-@given(st.sampled_from(RECORDED), st.sampled_from(["type", "message", "usage", "result", "is_error", "subtype"]), JSON)
+FIELDS = [
+    "type",
+    "message",
+    "usage",
+    "result",
+    "is_error",
+    "subtype",
+    "item",
+    "part",
+    "data",
+    "stats",
+    "error",
+    "status",
+]
+
+
+@given(st.sampled_from([line for line in LINES if line.startswith("{")]), st.sampled_from(FIELDS), JSON)
 @settings(max_examples=500, deadline=None)
-def test_recorded_lines_with_fields_of_other_kinds(line: dict[str, object], field: str, value: object) -> None:
-    survives([json.dumps({**line, field: value})], 1, "")
+def test_recorded_lines_with_fields_of_other_kinds(line: str, field: str, value: object) -> None:
+    survives([json.dumps({**json.loads(line), field: value})], 1, "")

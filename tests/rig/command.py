@@ -127,9 +127,7 @@ class Corral:
         return self("run", task, "--repo", folder, "--json", *arguments, **more)
 
     @contextlib.contextmanager
-    def going(
-        self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE
-    ) -> Generator[Going]:
+    def going(self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE) -> Generator[Going]:
         """Start a command and go on; it is gone when the block is left."""
         process = subprocess.Popen(
             [*self.program, *map(str, arguments)],

@@ -6,14 +6,28 @@ import difflib
 from collections.abc import Callable, Mapping
 from importlib import metadata
 
-from corral.agents import claude, command, scripted
+from corral.agents import aider, api, claude, codex, command, copilot, gemini, ollama, opencode, pi, qwen, scripted
 from corral.agents.protocol import Agent
 from corral.errors import BadRequest
 from corral.model import AgentProfile
 
 __all__ = ["Agent", "find", "names"]
 
-BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {"claude": claude.Claude, "scripted": scripted.Scripted}
+BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
+    "aider": aider.Aider,
+    "anthropic": api.Anthropic,
+    "claude": claude.Claude,
+    "codex": codex.Codex,
+    "copilot": copilot.Copilot,
+    "gemini": gemini.Gemini,
+    "google": api.Google,
+    "ollama": ollama.Ollama,
+    "openai": api.OpenAI,
+    "opencode": opencode.OpenCode,
+    "pi": pi.Pi,
+    "qwen": qwen.Qwen,
+    "scripted": scripted.Scripted,
+}
 
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:

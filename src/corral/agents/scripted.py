@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from corral.errors import BadRequest
-from corral.events import DECODER, Ended, Event, Unparsed
+from corral.events import AGENT_DECODER, Ended, Event, Unparsed
 from corral.model import AgentFacts, AgentProfile, AgentTask, Command, Failure
 
 PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
@@ -43,7 +43,7 @@ class _Playing:
 
     def read(self, line: str) -> list[Event]:
         try:
-            event = DECODER.decode(line)
+            event = AGENT_DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeError):
             return [Unparsed(line)]
         self._ended = self._ended or isinstance(event, Ended)

@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from corral import __version__
+from corral.engine import hooks
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
-from corral.errors import CorralError, SetupFailed, StoreTrouble
+from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Checked, Ended, Event, Moved, Noted
 from corral.model import (
     ENCODER,
@@ -25,6 +26,7 @@ from corral.model import (
     Cost,
     ErrorClass,
     Failure,
+    Hook,
     Node,
     Receipt,
     SandboxReport,
@@ -43,6 +45,7 @@ class AttemptCourse:
         self.recorder, self.node, self._dress, self.host = recorder, node, dress, host
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
+        self._hooks: tuple[Hook, ...] = ()
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -77,12 +80,15 @@ class AttemptCourse:
             self.recorder.step("collected")
             return
         dressed = self._dress()
+        self._hooks = dressed.hooks
+        await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
         if record.continues:
             made, told = await self.host.take_over(self.folder), prompt.continued()
         else:
             made, told = await self.host.make(self.folder, self.host.plan.base), prompt.build(task, record.fed_back)
+        await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
         self.recorder.step("working")
         asked = AgentTask(
@@ -206,7 +212,8 @@ class AttemptCourse:
             raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
         self.record.kept = self.record.phase in ("working", "worked")
         where = f"; its workspace is kept: {self.folder}" if self.record.kept else ""
-        kind: ErrorClass = "check_failed" if isinstance(error, SetupFailed) else "crash"
+        kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
+        kind = kinds.get(type(error), "crash")
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
         self.host.forget_logins(self.folder)
@@ -221,6 +228,11 @@ class AttemptCourse:
             record.receipt = self._receipt(attempt.commit)
             await asyncio.gather(self._note(record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
+        try:
+            moment = "after_done" if attempt.status == "done" else "after_failure"
+            await hooks.run(moment, self._hooks, {**self._about(), "status": attempt.status, "reason": reason})
+        except Blocked as error:
+            self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
         with self.recorder.transaction():
             self.recorder.emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
             self.recorder.step("over")
@@ -248,6 +260,19 @@ class AttemptCourse:
         text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
         async with self.host.repository_lock():
             await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, text)
+
+    def _about(self) -> dict[str, str | None]:
+        """Return what a hook is told."""
+        plan, attempt = self.host.plan, self.attempt
+        return {
+            "run": self.record.run,
+            "attempt": attempt.id,
+            "agent": attempt.agent,
+            "model": attempt.model,
+            "type": self.node.task.type,
+            "repo": plan.repo,
+            "branch": attempt.branch,
+        }
 
     def _beside(self, name: str) -> Path:
         return self.folder.with_name(f"{self.attempt.id}-{name}")

@@ -14,7 +14,7 @@ from corral import agents
 from corral.agents import Agent
 from corral.config import Config
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentProfile, Command
+from corral.model import AgentProfile, Command, Hook
 from corral.world.sandbox import visible
 
 PLAYER = Path(__file__).parent.parent / "player.py"
@@ -30,6 +30,7 @@ class Outfit(Struct, frozen=True):
     agent: Agent
     profile: AgentProfile
     env: Mapping[str, str]
+    hooks: tuple[Hook, ...] = ()
 
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         """Return the argv to start and what must be readable for it."""
@@ -95,7 +96,7 @@ def outfit(name: str, config: Config) -> Outfit:
     agent = agents.find(name, config.agents)
     profile = config.agents.get(name, AgentProfile())
     passed = {key: os.environ[key] for key in (*agent.facts.keys, *profile.env) if key in os.environ}
-    return Outfit(name, agent, profile, {**passed, **profile.settings})
+    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks)
 
 
 def _with_loop(agent: str) -> Path:

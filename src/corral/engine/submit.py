@@ -104,9 +104,11 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
         trusts.add(config.fingerprint(file))
     trusted = file.is_file() and trusts.has(config.fingerprint(file))
     settings = config.load(folder, trusted=trusted)
-    if "workspace" in settings.untrusted:
+    for table in ("workspace", "hooks"):
+        if table not in settings.untrusted:
+            continue
         raise Untrusted(
-            f"{settings.untrusted['workspace']}: [workspace] can start programs, and you have not trusted this file",
+            f"{settings.untrusted[table]}: [{table}] can start programs, and you have not trusted this file",
             hint="read it, then `corral trust`, or run with --trust",
         )
     return settings

@@ -1,0 +1,202 @@
+"""Codex: `codex exec --json`, the prompt on stdin."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from msgspec import Struct, field
+
+from corral.agents import trouble
+from corral.events import CalledTool, Changed, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Tokens
+
+MOST_TOOL_OUTPUT = 2000
+#: Of its own accord it asks nobody, updates nothing, tells nobody.
+CONFIG = """\
+approval_policy = "never"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+[otel]
+exporter = "none"
+"""
+PROVIDER = """\
+[model_providers.custom]
+name = "custom"
+base_url = {url}
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = {retries}
+stream_max_retries = {retries}
+"""
+HINTS: dict[ErrorClass, str] = {
+    "auth": "log in with `codex login`, or set CODEX_API_KEY",
+    "not_found": "is the model's name right? --agent codex:MODEL",
+    "context_too_long": "give it a smaller task or fewer files",
+}
+
+
+class Codex:
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+        # Its own provider does not look at OPENAI_API_KEY; the one that we write down for a URL does.
+        self._url = profile.settings.get("OPENAI_BASE_URL")
+        self.facts = AgentFacts(
+            name="codex",
+            family="codex",
+            programs=("codex",),
+            keys=("OPENAI_API_KEY",) if self._url else ("CODEX_API_KEY",),
+            login=(".codex/auth.json",),
+            resumes=True,
+            install="npm install -g @openai/codex",
+        )
+
+    def start(self, task: AgentTask) -> Command:
+        sandbox = _sandbox(task)
+        argv = [self._profile.program or "codex", "exec"]
+        argv += ["resume"] if task.session else ["-C", task.workspace]
+        argv += ["--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"']
+        if model := task.model or self._profile.model:
+            argv += ["-m", model]
+        argv += [task.session, "-"] if task.session else ["-"]
+        return Command(
+            argv=tuple(argv),
+            env={"CODEX_HOME": f"{task.home}/.codex"},
+            stdin=task.prompt.encode(),
+            files={".codex/config.toml": self._config().encode()},
+        )
+
+    def _config(self) -> str:
+        if not self._url:
+            return CONFIG
+        retries = trouble.own_retries(self._profile.settings)
+        return 'model_provider = "custom"\n' + CONFIG + PROVIDER.format(url=json.dumps(self._url), retries=retries)
+
+    def converse(self) -> CodexConversation:
+        return CodexConversation()
+
+
+def _sandbox(task: AgentTask) -> str:
+    # Inside our box its own cannot be made: every command would fail, and it would still end with 0.
+    if task.boxed:
+        return "danger-full-access"
+    return "read-only" if task.read_only else "workspace-write"
+
+
+class _Change(Struct):
+    path: str = ""
+
+
+class _Problem(Struct):
+    message: str = ""
+
+
+class _Item(Struct):
+    type: str = ""
+    id: str = ""
+    text: str = ""
+    status: str = ""
+    command: str = ""
+    aggregated_output: str = ""
+    exit_code: int | None = None
+    changes: list[_Change] = field(default_factory=list[_Change])
+    server: str = ""
+    tool: str = ""
+    query: str = ""
+    error: _Problem | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Line(Struct):
+    type: str
+    thread_id: str | None = None
+    item: _Item | None = None
+    usage: _Usage | None = None
+    error: _Problem | None = None
+    message: str = ""
+
+
+_DECODE = msgspec.json.Decoder(_Line)
+
+
+class CodexConversation:
+    def __init__(self) -> None:
+        self._text = ""
+        self._trouble = ""
+        self._denied: dict[str, None] = {}
+        self._used_tools = False
+        self._ended = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            message = _DECODE.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        match message.type:
+            case "thread.started":
+                return [Started(message.thread_id)]
+            case "item.started" if message.item:
+                return _called(message.item)
+            case "item.completed" if message.item:
+                return self._completed(message.item)
+            case "turn.completed":
+                return self._well(message.usage or _Usage())
+            case "turn.failed":
+                self._ended = True
+                reason = message.error.message if message.error else ""
+                return trouble.failed(None, reason or self._trouble or "the turn failed", text=self._text, hints=HINTS)
+            case "error":
+                self._trouble = message.message
+                return []
+            case _:
+                return []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        if self._ended:
+            return []
+        return trouble.no_result("codex", code, stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
+
+    def _well(self, usage: _Usage) -> list[Event]:
+        self._ended = True
+        read, written = usage.cached_input_tokens, usage.cache_write_input_tokens
+        tokens = Tokens(usage.input_tokens - read - written, usage.output_tokens, read, written)
+        return [Spent(tokens), trouble.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
+
+    def _completed(self, item: _Item) -> list[Event]:
+        match item.type:
+            case "agent_message":
+                self._text = item.text
+                return [Said(item.text)] if item.text else []
+            case "command_execution" | "mcp_tool_call" | "file_change":
+                self._used_tools = True
+                ok = item.status == "completed" and not item.exit_code
+                if item.status == "declined":
+                    self._denied[item.tool or item.type] = None
+                output = item.aggregated_output or (item.error.message if item.error else "")
+                changed: list[Event] = [Changed(change.path) for change in item.changes] if ok else []
+                return [ToolReturned(item.id, ok, output[:MOST_TOOL_OUTPUT]), *changed]
+            case "web_search":
+                return [CalledTool("web_search", item.query[:500], item.id)]
+            case _:
+                return []
+
+
+def _called(item: _Item) -> list[Event]:
+    match item.type:
+        case "command_execution":
+            return [CalledTool("shell", item.command[:500], item.id)]
+        case "file_change":
+            return [CalledTool("apply_patch", ", ".join(change.path for change in item.changes)[:500], item.id)]
+        case "mcp_tool_call":
+            return [CalledTool(f"{item.server}.{item.tool}", "", item.id)]
+        case _:
+            return []

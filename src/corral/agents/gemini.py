@@ -1,0 +1,183 @@
+"""Gemini CLI: `gemini --output-format stream-json`, the prompt on stdin."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from corral.agents import trouble
+from corral.agents.shown import shown
+from corral.events import CalledTool, Changed, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Tokens
+
+MOST_TOOL_OUTPUT = 2000
+WRITERS = ("write_file", "replace", "edit")
+#: Kinds of tool errors that say it was not allowed, not that it went wrong.
+DENIED = ("policy_violation", "tool_not_registered")
+#: It ends with the provider's HTTP status modulo 256.
+STATUSES = (400, 401, 403, 404, 429, 500, 502, 503, 504, 529)
+HINTS: dict[ErrorClass, str] = {
+    "auth": 'set GEMINI_API_KEY, or log in with `gemini` and set GOOGLE_GENAI_USE_GCA = "true"',
+    "not_found": "is the model's name right? --agent gemini:MODEL",
+    "context_too_long": "give it a smaller task or fewer files",
+}
+
+
+class Gemini:
+    facts = AgentFacts(
+        name="gemini",
+        family="gemini",
+        programs=("gemini",),
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        login=(".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
+        resumes=True,
+        install="npm install -g @google/gemini-cli",
+    )
+
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+
+    def start(self, task: AgentTask) -> Command:
+        mode = "plan" if task.read_only else "yolo" if task.boxed else "auto_edit"
+        arguments = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
+        if model := task.model or self._profile.model:
+            arguments += ["-m", model]
+        if task.session:
+            arguments += ["--resume", task.session]
+        return Command(
+            argv=(self._profile.program or "gemini", *arguments),
+            env={"GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_SANDBOX": "false"},
+            stdin=task.prompt.encode(),
+            files={".gemini/settings.json": msgspec.json.encode(self._settings())},
+        )
+
+    def _settings(self) -> dict[str, object]:
+        settings = self._profile.settings
+        if settings.get("GOOGLE_GENAI_USE_GCA") == "true":
+            kind = "oauth-personal"
+        elif settings.get("GOOGLE_GENAI_USE_VERTEXAI") == "true":
+            kind = "vertex-ai"
+        else:
+            kind = "gemini-api-key"
+        return {
+            "security": {"auth": {"selectedType": kind}},
+            "telemetry": {"enabled": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            # Its own default keeps trying for minutes; the engine tries again itself.
+            "general": {
+                "enableAutoUpdate": False,
+                "enableAutoUpdateNotification": False,
+                "maxAttempts": 1 + trouble.own_retries(settings),
+            },
+        }
+
+    def converse(self) -> GeminiConversation:
+        return GeminiConversation()
+
+
+class _Problem(Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _Stats(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached: int = 0
+
+
+class _Line(Struct):
+    type: str
+    session_id: str | None = None
+    model: str | None = None
+    role: str = ""
+    content: str = ""
+    tool_name: str = ""
+    tool_id: str = ""
+    parameters: Raw = Raw(b"")
+    status: str = ""
+    output: str | None = None
+    message: str = ""
+    error: _Problem | None = None
+    stats: _Stats | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Line)
+
+
+class GeminiConversation:
+    def __init__(self) -> None:
+        self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
+        self._tools: dict[str, str] = {}
+        self._denied: dict[str, None] = {}
+        self._saying = ""  # pieces of what it says now
+        self._said = ""  # what it said last
+        self._trouble = ""
+        self._failed = False
+        self._ended = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            message = _DECODE.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        if message.type == "message":
+            if message.role == "assistant":
+                self._saying += message.content
+            return []
+        return [*self._pause(), *self._read(message)]
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        said = self._pause()
+        if self._ended:
+            return said
+        if self._failed:  # the one place where the provider's status always stands
+            status = {code % 256: code for code in STATUSES}.get(code)
+            return [*said, *trouble.failed(status, self._trouble, text=self._said, hints=HINTS)]
+        words = stderr + "\n" + self._trouble
+        return [*said, *trouble.no_result("gemini", code, words, text=self._said, hints=HINTS)]
+
+    def _pause(self) -> list[Event]:
+        """Tell what it said in pieces as one."""
+        text, self._saying = self._saying, ""
+        self._said = text or self._said
+        return [Said(text)] if text else []
+
+    def _read(self, message: _Line) -> list[Event]:
+        match message.type:
+            case "init":
+                return [Started(message.session_id, message.model)]
+            case "tool_use":
+                words, path = shown(message.parameters)
+                self._tools[message.tool_id] = message.tool_name
+                if path and message.tool_name in WRITERS:
+                    self._writing[message.tool_id] = path
+                return [CalledTool(message.tool_name, words, message.tool_id)]
+            case "tool_result":
+                return self._returned(message)
+            case "error":
+                self._trouble = message.message
+                return []
+            case "result":
+                return self._result(message)
+            case _:
+                return []
+
+    def _returned(self, message: _Line) -> list[Event]:
+        ok = message.status == "success"
+        output = message.output or (message.error.message if message.error else "")
+        if message.error and message.error.type in DENIED:
+            self._denied[self._tools.get(message.tool_id, message.tool_id)] = None
+        returned = ToolReturned(message.tool_id, ok, output[:MOST_TOOL_OUTPUT])
+        path = self._writing.pop(message.tool_id, None)
+        return [returned, Changed(path)] if path and ok else [returned]
+
+    def _result(self, message: _Line) -> list[Event]:
+        stats = message.stats or _Stats()
+        spent = Spent(Tokens(stats.input_tokens - stats.cached, stats.output_tokens, stats.cached))
+        if message.status == "success":
+            self._ended = True
+            return [spent, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
+        self._failed = True
+        self._trouble = (message.error.message if message.error else "") or self._trouble or "gemini reported an error"
+        return [spent]

@@ -1,0 +1,22 @@
+"""Models that ollama serves, here or elsewhere, at work by our own loop; they cost nothing."""
+
+from __future__ import annotations
+
+from corral.agents.own_loop import LOOP, OwnLoop
+from corral.model import AgentFacts, AgentProfile
+
+FACTS = AgentFacts(
+    name="ollama",
+    family="ollama",
+    programs=(LOOP,),
+    version=("-I", "-m", "corral.loop", "--version"),
+    keys=("OLLAMA_HOST", "OLLAMA_API_KEY"),  # neither is needed for a server on this machine
+    resumes=True,
+    reports_cost=True,
+    install="start a server (ollama serve) and say where it is: OLLAMA_HOST=localhost:11434",
+)
+
+
+class Ollama(OwnLoop):
+    def __init__(self, profile: AgentProfile) -> None:
+        super().__init__(profile, FACTS, "qwen2.5-coder:32b", standard="qwen2.5-coder:32b")

@@ -1,0 +1,218 @@
+"""OpenCode: `opencode run --format json`, the prompt on stdin."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from corral.agents import opencode_go, trouble
+from corral.agents.shown import shown
+from corral.errors import BadRequest
+from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Failure, Tokens
+
+MOST_TOOL_OUTPUT = 2000
+WRITERS = ("write", "edit", "multiedit", "patch", "apply_patch")
+QUIET = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_DISABLE_TERMINAL_TITLE": "1",
+}
+CUSTOM = "custom"  #: what a provider is called whose model was named without one
+HINTS: dict[ErrorClass, str] = {
+    "auth": "log in with `opencode auth login`, or set the provider's key",
+    "not_found": "is the model's name right? --agent opencode:PROVIDER/MODEL",
+    "context_too_long": "give it a smaller task or fewer files",
+}
+
+
+class OpenCode:
+    facts = AgentFacts(
+        name="opencode",
+        family="mcp",
+        programs=("opencode",),
+        keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+        login=(".local/share/opencode/auth.json",),
+        resumes=True,
+        reports_cost=True,
+        install="npm install -g opencode-ai",
+    )
+
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+        self._legacy = profile.settings.get("OPENCODE_LEGACY", "") not in ("", "0")
+        self._url = profile.settings.get("OPENAI_BASE_URL")
+
+    def start(self, task: AgentTask) -> Command:
+        program = self._profile.program or "opencode"
+        if self._legacy:
+            return opencode_go.start(program, task)
+        model = task.model or self._profile.model
+        if self._url and not model:
+            raise BadRequest(
+                "opencode cannot tell which model to ask for at OPENAI_BASE_URL", hint="--agent opencode:MODEL"
+            )
+        if model and self._url and "/" not in model:
+            model = f"{CUSTOM}/{model}"
+        arguments = ["run", "--format", "json", "--dir", task.workspace]
+        if model:
+            arguments += ["--model", model]
+        if task.session:
+            arguments += ["--session", task.session]
+        # What stands in the environment counts more than a file of the repository's.
+        config = msgspec.json.encode(self._config(task, model)).decode()
+        return Command(
+            argv=(program, *arguments),
+            env={**QUIET, "OPENCODE_CONFIG_CONTENT": config},
+            stdin=task.prompt.encode(),
+        )
+
+    def _config(self, task: AgentTask, model: str | None) -> dict[str, object]:
+        # Without a person at hand "ask" is a refusal.
+        outside = "allow" if task.boxed else "deny"
+        permission = {
+            "edit": "deny" if task.read_only else "allow",
+            "bash": "allow",
+            "webfetch": outside,
+            "external_directory": outside,
+            "doom_loop": "deny",
+        }
+        config: dict[str, object] = {"autoupdate": False, "share": "disabled", "permission": permission}
+        if not (self._url and model):
+            return config
+        provider, _, name = model.partition("/")
+        made = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": self._url, "apiKey": "{env:OPENAI_API_KEY}"},
+            "models": {name: {"tool_call": True}},
+        }
+        return {**config, "small_model": model, "enabled_providers": [provider], "provider": {provider: made}}
+
+    def converse(self) -> OpenCodeConversation | opencode_go.GoConversation:
+        return opencode_go.GoConversation() if self._legacy else OpenCodeConversation()
+
+
+class _Cache(Struct):
+    read: int = 0
+    write: int = 0
+
+
+class _Tokens(Struct):
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: _Cache = field(default_factory=_Cache)
+
+
+class _State(Struct):
+    status: str = ""
+    input: Raw = Raw(b"")
+    output: str = ""
+    error: str = ""
+
+
+class _Part(Struct):
+    text: str = ""
+    tool: str = ""
+    callID: str = ""  # noqa: N815 -- as it is called
+    state: _State | None = None
+    reason: str = ""
+    tokens: _Tokens | None = None
+    cost: float = 0.0
+
+
+class _ErrorData(Struct):
+    message: str = ""
+    statusCode: int | None = None  # noqa: N815
+
+
+class _Error(Struct):
+    name: str = ""
+    data: _ErrorData = field(default_factory=_ErrorData)
+
+
+class _Line(Struct):
+    type: str
+    sessionID: str | None = None  # noqa: N815
+    part: _Part | None = None
+    error: _Error | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Line)
+
+
+class OpenCodeConversation:
+    """It neither says that it starts nor that it ends: the last step's reason and its exit code must agree."""
+
+    def __init__(self) -> None:
+        self._session: str | None = None
+        self._said = ""
+        self._reason = ""
+        self._error: _Error | None = None
+        self._tokens, self._usd = Tokens(), 0.0
+        self._denied: dict[str, None] = {}
+        self._used_tools = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            message = _DECODE.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        started: list[Event] = []
+        if message.sessionID and self._session is None:
+            self._session = message.sessionID
+            started = [Started(message.sessionID)]
+        return [*started, *self._read(message)]
+
+    def _read(self, message: _Line) -> list[Event]:
+        part = message.part or _Part()
+        match message.type:
+            case "text":
+                self._said = part.text or self._said
+                return [Said(part.text)] if part.text else []
+            case "tool_use":
+                return self._used(part, part.state or _State())
+            case "step_start":
+                self._reason = ""
+                return []
+            case "step_finish":
+                self._reason, self._error = part.reason, None
+                return [self._spent(part)]
+            case "error":
+                self._error = message.error or _Error("error")
+                return []
+            case _:
+                return []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        if self._error:
+            data = self._error.data
+            return trouble.failed(data.statusCode, data.message or self._error.name, text=self._said, hints=HINTS)
+        if code == 0 and self._reason == "stop":
+            return [trouble.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
+        if self._reason == "content-filter":
+            return [Ended(ok=False, text=self._said, error=Failure("refused", "the provider refused to answer"))]
+        if self._reason == "length":
+            return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
+        return trouble.no_result("opencode", code, stderr, text=self._said, hints=HINTS)
+
+    def _used(self, part: _Part, state: _State) -> list[Event]:
+        self._used_tools = True
+        words, path = shown(state.input)
+        ok = state.status == "completed"
+        if "rejected permission" in state.error or "prevents you from using" in state.error:
+            self._denied[part.tool] = None
+        events: list[Event] = [
+            CalledTool(part.tool, words, part.callID),
+            ToolReturned(part.callID, ok, (state.output or state.error)[:MOST_TOOL_OUTPUT]),
+        ]
+        return [*events, Changed(path)] if ok and path and part.tool in WRITERS else events
+
+    def _spent(self, part: _Part) -> Spent:
+        used = part.tokens or _Tokens()
+        self._tokens += Tokens(used.input, used.output + used.reasoning, used.cache.read, used.cache.write)
+        self._usd += part.cost
+        return Spent(self._tokens, self._usd or None)  # nothing: it does not know the model's price

@@ -1,0 +1,198 @@
+"""pi: `pi -p --mode json`, the prompt on stdin."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from corral.agents import trouble
+from corral.agents.shown import shown
+from corral.errors import BadRequest
+from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Failure, Tokens
+
+MOST_TOOL_OUTPUT = 2000
+WRITERS = ("write", "edit")
+QUIET = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+CUSTOM = "custom"  #: what a provider is called whose model was named without one
+HINTS: dict[ErrorClass, str] = {
+    "auth": "log in with `pi` (/login), or set the provider's key",
+    "not_found": "is the model's name right? --agent pi:PROVIDER/MODEL",
+    "context_too_long": "give it a smaller task or fewer files",
+}
+
+
+class Pi:
+    facts = AgentFacts(
+        name="pi",
+        family="pi",
+        programs=("pi",),
+        keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        login=(".pi/agent/auth.json",),
+        resumes=True,
+        reports_cost=True,
+        install="npm install -g @mariozechner/pi-coding-agent",
+    )
+
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+        self._url = profile.settings.get("OPENAI_BASE_URL")
+
+    def start(self, task: AgentTask) -> Command:
+        provider, model = self._model(task)
+        arguments = ["-p", "--mode", "json"]
+        if provider:
+            arguments += ["--provider", provider]
+        if model:
+            arguments += ["--model", model]
+        if task.read_only:
+            arguments += ["--tools", "read,grep,find,ls"]
+        if task.session:
+            arguments += ["--session", task.session]
+        return Command(
+            argv=(self._profile.program or "pi", *arguments),
+            env={**QUIET, "PI_CODING_AGENT_DIR": f"{task.home}/.pi/agent"},
+            stdin=task.prompt.encode(),
+            files={".pi/agent/models.json": _models(provider, model, self._url)} if self._url else {},
+        )
+
+    def _model(self, task: AgentTask) -> tuple[str, str]:
+        named = task.model or self._profile.model or ""
+        provider, slash, model = named.partition("/")
+        if slash:
+            return provider, model
+        if self._url and not named:
+            raise BadRequest("pi cannot tell which model to ask for at OPENAI_BASE_URL", hint="--agent pi:MODEL")
+        return (CUSTOM if self._url else ""), named
+
+    def converse(self) -> PiConversation:
+        return PiConversation()
+
+
+def _models(provider: str, model: str, url: str) -> bytes:
+    made = {
+        "baseUrl": url,
+        "apiKey": "OPENAI_API_KEY",  # the variable's name
+        "api": "openai-completions",
+        "models": [{"id": model}],
+    }
+    return msgspec.json.encode({"providers": {provider: made}})
+
+
+class _Cost(Struct):
+    total: float = 0.0
+
+
+class _Usage(Struct):
+    input: int = 0
+    output: int = 0
+    cacheRead: int = 0  # noqa: N815 -- as it is called
+    cacheWrite: int = 0  # noqa: N815
+    cost: _Cost = field(default_factory=_Cost)
+
+
+class _Block(Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(Struct):
+    role: str = ""
+    content: str | list[_Block] = ""
+    usage: _Usage | None = None
+    stopReason: str = ""  # noqa: N815
+    errorMessage: str | None = None  # noqa: N815
+
+
+class _Result(Struct):
+    content: list[_Block] = field(default_factory=list[_Block])
+
+
+class _Line(Struct):
+    type: str
+    id: str | None = None
+    message: _Message | None = None
+    toolCallId: str = ""  # noqa: N815
+    toolName: str = ""  # noqa: N815
+    args: Raw = Raw(b"")
+    result: _Result | None = None
+    isError: bool = False  # noqa: N815
+
+
+class _Kind(Struct):
+    type: str
+
+
+_DECODE_KIND = msgspec.json.Decoder(_Kind)
+_DECODE = msgspec.json.Decoder(_Line)
+#: The rest repeats the whole message with every piece of it.
+READ = ("session", "message_end", "tool_execution_start", "tool_execution_end", "agent_end")
+
+
+class PiConversation:
+    """It ends with 0 whatever happened: only why the last message ended tells."""
+
+    def __init__(self) -> None:
+        self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
+        self._tokens, self._usd = Tokens(), 0.0
+        self._said = ""
+        self._last: _Message | None = None
+        self._used_tools = False
+        self._over = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            if _DECODE_KIND.decode(line).type not in READ:
+                return []
+            message = _DECODE.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        match message.type:
+            case "session":
+                return [Started(message.id)]
+            case "tool_execution_start":
+                self._used_tools = True
+                words, path = shown(message.args)
+                if path and message.toolName in WRITERS:
+                    self._writing[message.toolCallId] = path
+                return [CalledTool(message.toolName, words, message.toolCallId)]
+            case "tool_execution_end":
+                return self._returned(message)
+            case "agent_end":
+                self._over = True
+                return []
+            case _:
+                return self._ended(message.message or _Message())
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        last = self._last or _Message()
+        if last.stopReason in ("error", "aborted"):
+            words = last.errorMessage or f"pi reported: {last.stopReason}"
+            return trouble.failed(None, words, text=self._said, hints=HINTS)
+        if code == 0 and self._over and last.stopReason == "stop":
+            return [trouble.ended_well(self._said, used_tools=self._used_tools)]
+        if last.stopReason == "length":
+            return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
+        return trouble.no_result("pi", code, stderr, text=self._said, hints=HINTS)
+
+    def _returned(self, message: _Line) -> list[Event]:
+        output = _text(message.result.content) if message.result else ""
+        returned = ToolReturned(message.toolCallId, not message.isError, output[:MOST_TOOL_OUTPUT])
+        path = self._writing.pop(message.toolCallId, None)
+        return [returned, Changed(path)] if path and not message.isError else [returned]
+
+    def _ended(self, message: _Message) -> list[Event]:
+        if message.role != "assistant":
+            return []
+        self._last = message
+        text = message.content if isinstance(message.content, str) else _text(message.content)
+        self._said = text or self._said
+        used = message.usage or _Usage()
+        self._tokens += Tokens(used.input, used.output, used.cacheRead, used.cacheWrite)
+        self._usd += used.cost.total
+        said: list[Event] = [Said(text)] if text else []
+        return [*said, Spent(self._tokens, self._usd or None)]  # nothing: it does not know the model's price
+
+
+def _text(blocks: list[_Block]) -> str:
+    return "\n".join(block.text for block in blocks if block.type == "text" and block.text)

@@ -1,0 +1,62 @@
+"""Qwen Code: `qwen --output-format stream-json`, the prompt on stdin; it prints Claude's format."""
+
+from __future__ import annotations
+
+import msgspec
+
+from corral.agents import trouble
+from corral.agents.stream_json import Dialect, StreamJson
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command
+
+WRITERS = ("write_file", "edit", "notebook_edit")
+DIALECT = Dialect(
+    program="qwen",
+    writers=WRITERS,
+    counts_cached=True,
+    hints={
+        "auth": "set OPENAI_API_KEY, and OPENAI_BASE_URL for another provider than OpenAI",
+        "not_found": "is the model's name right? --agent qwen:MODEL",
+        "context_too_long": "give it a smaller task or fewer files",
+    },
+)
+
+
+class Qwen:
+    facts = AgentFacts(
+        name="qwen",
+        family="qwen",
+        programs=("qwen",),
+        keys=("OPENAI_API_KEY",),
+        resumes=True,
+        install="npm install -g @qwen-code/qwen-code",
+    )
+
+    def __init__(self, profile: AgentProfile) -> None:
+        self._profile = profile
+
+    def start(self, task: AgentTask) -> Command:
+        kind = self._profile.settings.get("QWEN_AUTH_TYPE", "openai")
+        arguments = ["--output-format", "stream-json", "--auth-type", kind]
+        arguments += ["--approval-mode", "yolo" if task.boxed else "auto-edit"]
+        if task.read_only:
+            arguments += ["--exclude-tools", ",".join(WRITERS)]
+        if model := task.model or self._profile.model:
+            arguments += ["--model", model]
+        if task.session:
+            arguments += ["--resume", task.session]
+        settings = {
+            "security": {"auth": {"selectedType": kind}},
+            "telemetry": {"enabled": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
+            "model": {"generationConfig": {"maxRetries": trouble.own_retries(self._profile.settings)}},
+        }
+        return Command(
+            argv=(self._profile.program or "qwen", *arguments),
+            env={"QWEN_TELEMETRY_ENABLED": "false", "QWEN_SANDBOX": "false"},
+            stdin=task.prompt.encode(),
+            files={".qwen/settings.json": msgspec.json.encode(settings)},
+        )
+
+    def converse(self) -> StreamJson:
+        return StreamJson(DIALECT)

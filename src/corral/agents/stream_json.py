@@ -1,0 +1,164 @@
+"""stream-json: the lines that Claude Code prints, and in dialects of its own other programs too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from corral.agents import trouble
+from corral.agents.shown import shown
+from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass, Failure, Tokens
+
+MOST_TOOL_OUTPUT = 2000
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """In what those who print it differ."""
+
+    program: str
+    hints: Mapping[ErrorClass, str]
+    writers: tuple[str, ...]  #: tools that change the file they name
+    counts_cached: bool = False  #: its input tokens count those from a cache too
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+class _Block(Struct):
+    type: str
+    text: str = ""
+    name: str = ""
+    id: str = ""
+    input: Raw = Raw(b"")
+    tool_use_id: str = ""
+    is_error: bool | None = None
+    content: Raw = Raw(b"")
+
+
+class _Message(Struct):
+    content: str | list[_Block] = ""
+
+
+class _Denial(Struct):
+    tool_name: str = ""
+
+
+class _Problem(Struct):
+    message: str = ""
+
+
+class _Line(Struct):
+    type: str
+    subtype: str = ""
+    session_id: str | None = None
+    model: str | None = None
+    claude_code_version: str | None = None
+    qwen_code_version: str | None = None
+    message: _Message | None = None
+    is_error: bool = False
+    result: str | None = None
+    total_cost_usd: float | None = None
+    usage: _Usage | None = None
+    permission_denials: list[_Denial] = field(default_factory=list[_Denial])
+    api_error_status: int | None = None
+    structured_output: Raw = Raw(b"")
+    error: _Problem | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Line)
+
+
+class StreamJson:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
+        self._ended = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            message = _DECODE.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        match message.type:
+            case "assistant" | "user":
+                return self._blocks(message.message)
+            case "result":
+                self._ended = True
+                return self._result(message)
+            case "system" if message.subtype == "init":
+                version = message.claude_code_version or message.qwen_code_version
+                return [Started(message.session_id, message.model, version)]
+            case _:
+                return []
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        if self._ended:
+            return []
+        return trouble.no_result(self._dialect.program, code, stderr, hints=self._dialect.hints)
+
+    def _blocks(self, message: _Message | None) -> list[Event]:
+        if message is None or isinstance(message.content, str):
+            return []
+        return [event for block in message.content for event in self._block(block)]
+
+    def _block(self, block: _Block) -> list[Event]:
+        match block.type:
+            case "text":
+                return [Said(block.text)] if block.text else []
+            case "tool_use":
+                words, path = shown(block.input)
+                if path and block.name in self._dialect.writers:
+                    self._writing[block.id] = path
+                return [CalledTool(block.name, words, block.id)]
+            case "tool_result":
+                ok = not block.is_error
+                returned = ToolReturned(block.tool_use_id, ok, _text(block.content))
+                path = self._writing.pop(block.tool_use_id, None)
+                return [returned, Changed(path)] if path and ok else [returned]
+            case _:
+                return []
+
+    def _result(self, message: _Line) -> list[Event]:
+        usage = message.usage or _Usage()
+        cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+        tokens = Tokens(
+            usage.input_tokens - (cached if self._dialect.counts_cached else 0),
+            usage.output_tokens,
+            usage.cache_read_input_tokens,
+            usage.cache_creation_input_tokens,
+        )
+        return [Spent(tokens, message.total_cost_usd), *self._ending(message)]
+
+    def _ending(self, message: _Line) -> list[Event]:
+        text = message.result or (message.error.message if message.error else "")
+        if message.subtype == "error_max_budget_usd":
+            return [Ended(ok=False, text=text, status="over_budget")]
+        if message.subtype == "error_max_turns":
+            return [Ended(ok=False, text=text, error=Failure("bad_output", "it used up its turns before it was done"))]
+        if message.is_error or message.subtype != "success":
+            words = text or message.subtype or f"{self._dialect.program} reported an error"
+            return trouble.failed(message.api_error_status, words, text=text, hints=self._dialect.hints)
+        output = msgspec.json.decode(message.structured_output) if bytes(message.structured_output) else None
+        denied = tuple(dict.fromkeys(denial.tool_name for denial in message.permission_denials))
+        return [Ended(ok=True, text=text, output=output, denied=denied)]
+
+
+def _text(content: Raw) -> str:
+    """Return a tool's answer as text: it comes as a string or as a list of blocks."""
+    raw = bytes(content)
+    if not raw:
+        return ""
+    try:
+        if raw.startswith(b'"'):
+            return msgspec.json.decode(raw, type=str)[:MOST_TOOL_OUTPUT]
+        blocks = msgspec.json.decode(raw, type=list[_Block])
+        return "\n".join(block.text for block in blocks if block.text)[:MOST_TOOL_OUTPUT]
+    except msgspec.DecodeError:
+        return raw[:MOST_TOOL_OUTPUT].decode(errors="replace")

@@ -1,0 +1,362 @@
+"""Our own agent loop, in the box, against a scripted model in the wire format of every provider it speaks to."""
+
+import socket
+
+import pytest
+
+from corral.testing import Call, Script, ScriptedModel, Turn, Usage
+from tests.rig.command import Corral
+from tests.rig.person import Person
+from tests.rig.repository import Repo
+from tests.rig.waiting import until
+
+#: agent and model -> the setting that names the endpoint, what follows the address, where requests arrive
+ENDPOINTS = {
+    "ollama:qwen2.5-coder:32b": ("OLLAMA_HOST", "", "/chat/completions"),
+    "openai:gpt-5": ("OPENAI_BASE_URL", "/v1", "/chat/completions"),
+    "anthropic:claude-sonnet-4-5": ("ANTHROPIC_BASE_URL", "", "/messages"),
+    "google:gemini-2.5-flash": ("GOOGLE_GEMINI_BASE_URL", "", ":streamGenerateContent"),
+}
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+EVERY = pytest.mark.parametrize("agent", list(ENDPOINTS))
+OPENAI = "openai:gpt-5"
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo(files={"calc.py": "def add(a, b):\n    return a - b\n", "notes.md": "read me\n"})
+
+
+def point(corral: Corral, agent: str, model: ScriptedModel, **settings: str) -> None:
+    """Have an agent talk to the scripted model."""
+    name = agent.partition(":")[0]
+    variable, path, _ = ENDPOINTS[agent]
+    given = {variable: f"{model.url}{path}", **settings}
+    listed = ", ".join(f'{key} = "{value}"' for key, value in given.items())
+    corral.config(f"[agents.{name}]\nsettings = {{ {listed} }}")
+    if name in KEYS:
+        corral.env[KEYS[name]] = "key-of-the-person"
+
+
+def tools(corral: Corral) -> list[tuple[str, bool, str]]:
+    """Return the tools that were called, whether each worked, and what it gave back."""
+    events = corral.events()
+    answers = {event["call"]: event for event in events if event["type"] == "tool_returned"}
+    return [
+        (event["tool"], answers[event["call"]].get("ok", True), answers[event["call"]].get("output", ""))
+        for event in events
+        if event["type"] == "called_tool"
+    ]
+
+
+WORKING = [
+    Turn(text="I write it.", write={"path": "src/new.txt", "content": "made\n"}, usage=Usage(input=100, output=20)),
+    Turn(sh="cat src/new.txt && echo run > ran.txt", usage=Usage(input=150, output=10, cache_read=30)),
+    Turn(text="Both are done.", usage=Usage(input=200, output=5)),
+]
+
+
+@EVERY
+def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: str) -> None:
+    before = repo.fingerprint()
+    with ScriptedModel(WORKING) as model:
+        point(corral, agent, model)
+        outcome = corral.run(repo, "make it", "--agent", agent, "--check", "grep -q made src/new.txt")
+    assert outcome.code == 0, outcome
+    attempt = outcome.attempt
+    name, _, asked = agent.partition(":")
+    assert (attempt["agent"], attempt["model"]) == (name, asked)
+    assert attempt["tokens"] == {"input": 450, "output": 35, "cache_read": 30, "cache_write": 0}
+    assert attempt["cost"] == (
+        {"usd": 0.0, "source": "reported"} if name == "ollama" else {"usd": None, "source": "unknown"}
+    )
+    assert attempt["output"] == "Both are done."
+    assert attempt["session"]
+    assert attempt["sandbox"]["level"] == "strict"
+    assert repo.read(attempt["branch"], "src/new.txt") == "made"
+    assert repo.read(attempt["branch"], "ran.txt") == "run"
+    assert set(repo.files(attempt["branch"])) == {"calc.py", "notes.md", "ran.txt", "src/new.txt"}
+    assert repo.fingerprint() == before
+    assert "make it" in str(model.requests[0].body)
+    assert all(request.path.endswith(ENDPOINTS[agent][2]) for request in model.requests)
+    assert {"path": "src/new.txt", "type": "changed"}.items() <= next(
+        event for event in corral.events() if event["type"] == "changed"
+    ).items()
+
+
+def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel(WORKING) as model:
+        point(corral, OPENAI, model, CORRAL_LOOP_API="responses")
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.code == 0, outcome
+    assert {request.path for request in model.requests} == {"/v1/responses"}
+    assert outcome.attempt["tokens"]["output"] == 35
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "wrong key", "auth"),
+        (404, "model not found", "not_found"),
+        (429, "slow down", "rate_limit"),
+        (503, "overloaded", "overloaded"),
+    ],
+)
+def test_what_a_provider_refuses_is_told_by_its_class(
+    corral: Corral, repo: Repo, agent: str, status: int, message: str, kind: str
+) -> None:
+    with ScriptedModel([Turn(status=status, message=message, retry_after_seconds=0.01)]) as model:
+        point(corral, agent, model)
+        outcome = corral.run(repo, "make it", "--agent", agent, "--retries", "0")
+    assert outcome.attempt["error"]["class"] == kind, outcome
+    assert message in outcome.attempt["error"]["message"]
+    assert outcome.code != 0
+
+
+def test_a_context_that_is_too_small_is_told(corral: Corral, repo: Repo) -> None:
+    words = "This model's maximum context length is 4096 tokens; your messages have 5000"
+    with ScriptedModel([Turn(status=400, message=words)]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.attempt["error"]["class"] == "context_too_long", outcome
+
+
+@EVERY
+def test_an_answer_that_breaks_off_is_asked_for_again(corral: Corral, repo: Repo, agent: str) -> None:
+    turns = [
+        Turn(text="I write it for you now.", write={"path": "a", "content": "b"}, drop=True, times=1),
+        Turn(text="Done."),
+    ]
+    with ScriptedModel(turns) as model:
+        point(corral, agent, model)
+        outcome = corral.run(repo, "make it", "--agent", agent)
+    assert outcome.code == 0, outcome
+    assert len(outcome.json["nodes"][0]["attempts"]) == 1
+
+
+def test_nobody_answers_at_the_address(corral: Corral, repo: Repo) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but it does not listen
+        host = f"127.0.0.1:{closed.getsockname()[1]}"
+        outcome = corral.run(repo, "x", "--agent", "ollama:llama3.2", "--retries", "0", env={"OLLAMA_HOST": host})
+    assert outcome.attempt["error"]["class"] == "network", outcome
+    assert "ollama serve" in outcome.attempt["error"]["hint"]
+
+
+def test_without_a_key_nothing_is_asked(corral: Corral, repo: Repo) -> None:
+    outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.attempt["error"] == {
+        "class": "auth", "message": "there is no key for openai", "hint": "set OPENAI_API_KEY",
+    }  # fmt: skip
+
+
+def test_a_model_must_be_named(corral: Corral, repo: Repo) -> None:
+    outcome = corral.run(repo, "make it", "--agent", "openai")
+    assert outcome.code == 2
+    assert "--agent openai:gpt-5" in outcome.err
+
+
+def test_without_its_packages_the_command_that_brings_them_is_named(person: Person) -> None:
+    repo = person.repo()
+    outcome = person.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.code == 2, outcome
+    assert "pip install 'corral[api]'" in outcome.err
+
+
+def test_what_is_outside_the_workspace_is_refused(corral: Corral, repo: Repo) -> None:
+    calls = (
+        Call(write={"path": "../out.txt", "content": "x"}),
+        Call(write={"path": "/tmp/out.txt", "content": "x"}),
+        Call(read="/etc/passwd"),
+        Call(tool="edit", input={"path": "link/passwd", "old": "root", "new": "toor"}),
+        Call(write={"path": ".git/hooks/post-checkout", "content": "x"}),
+    )
+    turns = [
+        Turn(sh="ln -s /etc link"),
+        Turn(calls=calls),
+        Turn(write={"path": "in.txt", "content": "x"}),
+        Turn(text="Done."),
+    ]
+    with ScriptedModel(turns) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.code == 0, outcome
+    told = tools(corral)[1:6]
+    assert [ok for _, ok, _ in told] == [False] * 5
+    assert all("not in the workspace" in words for _, _, words in told[:4])
+    assert "belongs to git" in told[4][2]
+    assert set(outcome.attempt["files_changed"]) == {"in.txt", "link"}
+
+
+def test_every_tool_gives_back_data(corral: Corral, repo: Repo) -> None:
+    repo.commit(
+        {
+            "test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(1, 2), 3)\n\n    def test_none(self):\n        pass\n"
+        }
+    )
+    wanted = (
+        Call(tool="list"),
+        Call(tool="search", input={"pattern": "a - b"}),
+        Call(tool="read", input={"path": "calc.py", "first_line": 2}),
+        Call(tool="test", input={"runner": "unittest"}),
+        Call(tool="edit", input={"path": "calc.py", "old": "a - b", "new": "a + b"}),
+        Call(tool="test", input={"runner": "unittest"}),
+        Call(tool="git", input={"action": "status"}),
+        Call(tool="git", input={"action": "diff"}),
+        Call(tool="git", input={"action": "commit", "message": "mend add"}),
+        Call(tool="git", input={"action": "log", "count": 1}),
+        Call(tool="packages", input={"action": "install"}),
+        Call(tool="nothing"),
+    )  # fmt: skip
+    with ScriptedModel([*(Turn(calls=(call,)) for call in wanted), Turn(text="Done.")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "mend add", "--agent", OPENAI, "--check", "python3 -m unittest")
+    assert outcome.code == 0, outcome
+    told = tools(corral)
+    words = dict(enumerate(output for _, _, output in told))
+    assert [ok for _, ok, _ in told] == [True, True, True, False, True, True, True, True, True, True, False, False]
+    assert '"files": ["calc.py", "notes.md", "test_calc.py"]' in words[0]
+    assert '"path": "calc.py", "line": 2' in words[1]
+    assert '"text": "    return a - b\\n"' in words[2]
+    assert '"passed": 1, "failed": 1' in words[3]
+    assert '"passed": 2, "failed": 0' in words[5]
+    assert '{"state": "M", "path": "calc.py"}' in words[6]
+    assert "+    return a + b" in words[7]
+    assert '"subject": "mend add"' in words[9]
+    assert "no file of a package manager" in words[10]
+    assert "there is no tool" in words[11]
+    assert outcome.attempt["files_changed"] == ["calc.py"]
+
+
+def test_a_command_does_not_see_the_key(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel([Turn(sh="env > seen.txt"), Turn(text="Done.")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert "key-of-the-person" not in repo.read(outcome.attempt["branch"], "seen.txt")
+    assert model.requests[0].headers["authorization"] == "Bearer key-of-the-person"
+
+
+def test_modules_in_the_workspace_are_not_taken_for_ours(corral: Corral) -> None:
+    trap = "raise SystemExit('the workspace was imported')\n"
+    repo = corral.repo(files={"msgspec.py": trap, "corral/__init__.py": trap, "openai.py": trap})
+    with ScriptedModel([Turn(write={"path": "a.txt", "content": "x"}), Turn(text="Done.")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.code == 0, outcome
+
+
+def test_saying_so_is_not_doing_so(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel([Turn(text="All done!")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI)
+    assert outcome.attempt["error"]["class"] == "no_change"
+
+
+def test_an_empty_answer_is_no_ending(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel([Turn(write={"path": "a", "content": "b"}), Turn(text=""), Turn(text="")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "make it", "--agent", OPENAI, "--retries", "0")
+    assert outcome.attempt["error"]["class"] == "bad_output"
+    assert "without a word" in outcome.attempt["error"]["message"]
+
+
+def test_turns_are_limited(corral: Corral, repo: Repo) -> None:
+    with ScriptedModel([Turn(sh="true")] * 9) as model:
+        point(corral, OPENAI, model, CORRAL_LOOP_TURNS="3")
+        outcome = corral.run(repo, "make it", "--agent", OPENAI, "--retries", "0")
+    assert "used up its 3 turns" in outcome.attempt["error"]["message"]
+    assert len(model.requests) == 3
+
+
+def test_an_image_is_shown_to_a_model_that_sees(corral: Corral, repo: Repo) -> None:
+    (repo.folder / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n-a-dot-")
+    repo.commit({"more.txt": "x"})
+    with ScriptedModel([Turn(read="dot.png"), Turn(write={"path": "a", "content": "b"}), Turn(text="Done.")]) as model:
+        point(corral, OPENAI, model)
+        outcome = corral.run(repo, "look", "--agent", OPENAI)
+    assert outcome.code == 0, outcome
+    assert "data:image/png;base64" in str(model.requests[1].body)
+
+
+ANSWER = """Two changes.
+
+FILE: docs/new.md
+```
+# New
+```
+
+FILE: calc.py
+<<<<<<< SEARCH
+    return a - b
+=======
+    return a + b
+>>>>>>> REPLACE
+
+FILE: ../out.txt
+```
+x
+```
+"""
+
+
+@EVERY
+def test_a_model_without_tools_answers_with_files(corral: Corral, repo: Repo, agent: str) -> None:
+    turns = [Turn(text="READ: calc.py"), Turn(text=ANSWER), Turn(text="The other two are done.")]
+    with ScriptedModel(Script(turns=tuple(turns), toolless=True)) as model:
+        point(corral, agent, model, CORRAL_LOOP_MODE="text")
+        outcome = corral.run(repo, "mend it", "--agent", agent)
+    assert outcome.code == 0, outcome
+    assert set(outcome.attempt["files_changed"]) == {"calc.py", "docs/new.md"}
+    assert "a + b" in repo.read(outcome.attempt["branch"], "calc.py")
+    assert outcome.attempt["tokens"]["output"] == 60
+    bodies = [str(request.body) for request in model.requests]
+    assert "notes.md" in bodies[0]  # the list of files
+    assert "return a - b" in bodies[1]  # what it asked to see
+    assert "not in the workspace" in bodies[2]  # what was refused
+
+
+def test_an_endpoint_that_has_no_tools_is_found_out(corral: Corral, repo: Repo) -> None:
+    words = "registry.ollama.ai/library/gemma:2b does not support tools"
+    turns = [Turn(status=400, message=words, times=1, text="FILE: a.txt\n```\nmade\n```")]
+    agent = "ollama:gemma:2b"
+    with ScriptedModel(Script(turns=tuple(turns), toolless=True)) as model:
+        outcome = corral.run(repo, "make a.txt", "--agent", agent, env={"OLLAMA_HOST": model.url})
+    assert outcome.code == 0, outcome
+    assert repo.read(outcome.attempt["branch"], "a.txt") == "made"
+    assert "tools" in model.requests[0].body
+    assert "tools" not in model.requests[1].body
+
+
+@EVERY
+def test_killed_in_the_middle_its_session_goes_on(corral: Corral, repo: Repo, agent: str) -> None:
+    turns = [
+        Turn(text="I start.", write={"path": "half.txt", "content": "half"}),
+        Turn(hang_seconds=600, times=1, text="And the rest.", sh="echo whole > whole.txt"),
+        Turn(text="Done."),
+    ]
+    with ScriptedModel(turns) as model:
+        point(corral, agent, model)
+        with corral.going("run", "do it", "--repo", repo.folder, "--agent", agent, "--json") as going:
+            model.wait_for(ENDPOINTS[agent][2], count=2)
+            until(lambda: any(event["type"] == "started" for event in corral.events()), "its session is known")
+            going.process.kill()
+            going.process.wait()
+        outcome = corral("resume", "@last", "--json")
+    assert outcome.code == 0, outcome
+    first, second = outcome.json["nodes"][0]["attempts"]
+    assert second["retry_of"] == first["id"]
+    assert second["session"] == first["session"]
+    assert set(second["files_changed"]) == {"half.txt", "whole.txt"}
+    last = str(model.requests[-1].body)
+    assert "do it" in last
+    assert "half.txt" in last
+
+
+def test_it_is_listed_with_what_it_needs(corral: Corral) -> None:
+    rows = {row["name"]: row for row in corral("agents", "--json", env={"OPENAI_API_KEY": "k"}).json}
+    assert rows["openai"]["version"]
+    assert rows["openai"]["login"] == "OPENAI_API_KEY"
+    assert rows["anthropic"]["program"] is None
+    assert "ANTHROPIC_API_KEY" in rows["anthropic"]["remedy"]
+    assert "ollama serve" in rows["ollama"]["remedy"]

@@ -1,0 +1,47 @@
+"""What an agent's file makes of lines: those recorded from real runs, and made-up ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from corral import agents
+from corral.events import Ended, Event
+from corral.model import AgentProfile, AgentTask, Command
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> list[str]:
+    """Return the lines that the real program printed for a task of three turns."""
+    return next(RECORDED.glob(f"{name}.*")).read_text().splitlines()
+
+
+def told(
+    name: str, lines: list[str], code: int = 0, stderr: str = "", settings: dict[str, str] | None = None
+) -> list[Event]:
+    """Return all events of an attempt that printed these lines and ended so."""
+    conversation = agents.find(name, {name: AgentProfile(settings=settings or {})}).converse()
+    events = [event for line in lines for event in conversation.read(line)]
+    return [*events, *conversation.exited(code, stderr)]
+
+
+def ended(name: str, *lines: dict[str, Any], code: int = 0, stderr: str = "") -> Ended:
+    """Return the last word of an attempt; it is said once."""
+    found = [
+        event for event in told(name, [json.dumps(line) for line in lines], code, stderr) if isinstance(event, Ended)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def kind(end: Ended) -> str:
+    """Return the class of a failure."""
+    assert not end.ok
+    assert end.error is not None
+    return end.error.kind
+
+
+def start(name: str, settings: dict[str, str] | None = None, **task: Any) -> Command:
+    """Return how an agent is started for a task."""
+    given: dict[str, Any] = {"prompt": "do it", "workspace": "/w", "home": "/home/agent", **task}
+    return agents.find(name, {name: AgentProfile(settings=settings or {})}).start(AgentTask(**given))
