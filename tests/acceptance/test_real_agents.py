@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from corral.testing import ScriptedModel, Turn, Usage
-from tests.rig.agents import give
+from tests.rig.agents import give, programs
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
@@ -179,3 +179,15 @@ def test_killed_in_the_middle_its_own_session_goes_on(
     assert second["session"] == first["session"]
     assert set(second["files_changed"]) == {"half.txt", "whole.txt"}
     assert "half.txt" in str(model.requests[-1].body)  # what it did before stands in its history
+
+
+@each(GEMINI)
+@script(
+    Turn(text="I look.", sh="cat /proc/[0-9]*/maps 2>/dev/null | grep -o '/.*/bin/node$' | sort -u > node.txt"),
+    Turn(text="Done."),
+)
+def test_it_runs_on_the_node_of_the_person(corral: Corral, repo: Repo, real: Real, model: ScriptedModel) -> None:
+    outcome = corral.run(repo, "which node?", "--agent", real.choice)
+    assert outcome.code == 0, outcome
+    assert repo.read(outcome.attempt["branch"], "node.txt") == str((programs() / "node").resolve())
+    assert model.requests

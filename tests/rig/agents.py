@@ -19,7 +19,5 @@ def give(corral: Corral, agent: str, key: str, settings: dict[str, str]) -> None
     """Let a person have the real programs on their PATH, a key, and settings for one of them."""
     corral.env["PATH"] = f"{programs()}:{corral.env['PATH']}"
     corral.env[key] = KEY
-    # The box does not look for a script's interpreter where the person has it.
-    settings = {"PATH": f"{programs()}:/usr/local/bin:/usr/bin:/bin", **settings}
     values = ", ".join(f'{name} = "{value}"' for name, value in settings.items())
     corral.config(f"[agents.{agent}]\nsettings = {{ {values} }}")

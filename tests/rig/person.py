@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ UID = 12345
 
 def install(folder: Path) -> Path:
     """Install this project, as a person would, where every user may read it; return its command."""
-    uv = shutil.which("uv")
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert uv, "uv is needed: `tools/bootstrap dev` installs it"
     steps = (
         [uv, "venv", "--quiet", "--python", PYTHON, str(folder / "venv")],

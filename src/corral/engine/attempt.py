@@ -34,7 +34,6 @@ from corral.model import (
 from corral.rules import judge, naming, prompt, schedule
 from corral.rules.judge import Verdict
 from corral.world import collecting, workspace
-from corral.world.custody import sweep
 from corral.world.process import Limits
 
 
@@ -191,14 +190,12 @@ class AttemptCourse:
         """Look whether the agent had said its last word when its engine died: then it is not started again."""
         if not self.recorder.read_back():
             return False
-        sweep(self.attempt.id)
         self._take("exited")
         self.recorder.step("worked")
         return True
 
     async def _salvage(self) -> None:
-        """Its engine died while the agent worked: end what may be left of it, keep its work, let another try go on."""
-        sweep(self.attempt.id)
+        """Its engine died while the agent worked: keep its work, let another try go on."""
         self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
         if (self.folder / "work").exists():
             await self._collect()

@@ -18,6 +18,7 @@ from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import naming, prompt, schedule
 from corral.world import workspace
+from corral.world.custody import sweep
 from corral.world.notice import Bell
 from corral.world.store.sqlite import LEASE_SECONDS, Store
 
@@ -93,6 +94,7 @@ class Drive:
                 case schedule.Begin():
                     records.append(self._new_attempt(action))
                 case schedule.GoOn():
+                    sweep(action.attempt)  # first of all: what may be left of it from the engine that died
                     records.append(next(r for r in self.store.attempts(self.run) if r.attempt.id == action.attempt))
                 case schedule.WaitUntil():
                     wait = max(0.0, action.time - time.time())
