@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from corral.agents.our_events import OurEvents
 from corral.errors import BadRequest
-from corral.events import AGENT_DECODER, Ended, Event, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, Failure
+from corral.model import AgentFacts, AgentProfile, AgentTask, Command
 
 PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
@@ -31,27 +29,5 @@ class Scripted:
             programs=(script,),
         )
 
-    def converse(self) -> _Playing:
-        return _Playing()
-
-
-class _Playing:
-    """The player prints our own events, one JSON object a line."""
-
-    def __init__(self) -> None:
-        self._ended = False
-
-    def read(self, line: str) -> list[Event]:
-        try:
-            event = AGENT_DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
-            return [Unparsed(line)]
-        self._ended = self._ended or isinstance(event, Ended)
-        return [event]
-
-    def exited(self, code: int, stderr: str) -> list[Event]:
-        if self._ended:
-            return []
-        words = stderr.strip().splitlines()
-        reason = f": {words[-1]}" if words else ""
-        return [Ended(ok=False, error=Failure("crash", f"the script ended with {code} and no result{reason}"))]
+    def converse(self) -> OurEvents:
+        return OurEvents("the script")

@@ -1,0 +1,31 @@
+"""Read a program of our own: it prints our events, one JSON object a line."""
+
+from __future__ import annotations
+
+import msgspec
+
+from corral.events import AGENT_DECODER, Ended, Event, Unparsed
+from corral.model import Failure
+
+
+class OurEvents:
+    """One attempt's output; `what` names the program in words."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._ended = False
+
+    def read(self, line: str) -> list[Event]:
+        try:
+            event = AGENT_DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            return [Unparsed(line)]
+        self._ended = self._ended or isinstance(event, Ended)
+        return [event]
+
+    def exited(self, code: int, stderr: str) -> list[Event]:
+        if self._ended:
+            return []
+        words = stderr.strip().splitlines()
+        reason = f": {words[-1]}" if words else ""
+        return [Ended(ok=False, error=Failure("crash", f"{self._what} ended with {code} and no result{reason}"))]
