@@ -4,6 +4,8 @@ import pytest
 
 from tests.rig.command import Corral, Outcome
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 WORK = "echo x > x\n"
 
 

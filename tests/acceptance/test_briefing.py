@@ -4,6 +4,8 @@ import pytest
 
 from tests.rig.command import Corral
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def parrot(corral: Corral) -> Corral:

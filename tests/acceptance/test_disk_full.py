@@ -6,6 +6,8 @@ from tests.rig.command import Corral
 from tests.rig.mounts import in_private_mounts
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 def on_small_disk(corral: Corral, megabytes: float, then: str) -> str:
     """Run `then` (shell; $CORRAL is the command) with the state folder on a disk of that size; return what was said."""

@@ -13,6 +13,8 @@ from tests.rig.person import Person
 from tests.rig.processes import gone, running
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 def with_bubblewrap(corral: Corral, *script: str) -> Corral:
     """Give the same person a machine where bubblewrap is this script, or is not there."""

@@ -12,6 +12,8 @@ from tests.rig.command import PROGRAM, Corral, Outcome
 from tests.rig.mounts import in_private_mounts
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def ready(corral: Corral) -> Corral:

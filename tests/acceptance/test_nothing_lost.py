@@ -83,6 +83,7 @@ def test_a_read_only_task_that_changes_files_is_not_done(corral: Corral) -> None
     assert outcome.attempt["error"]["class"] == "scope_violation"
 
 
+@pytest.mark.slow
 def test_folders_deeper_than_any_path_do_no_harm(corral: Corral) -> None:
     script = "i=0; while [ $i -lt 1500 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; echo deep > f"
     outcome = corral.run(corral.repo(), "t", "--agent", corral.agent("mine", script), "--retries", "0")
@@ -90,6 +91,7 @@ def test_folders_deeper_than_any_path_do_no_harm(corral: Corral) -> None:
     assert not outcome.err.count("corral itself failed")
 
 
+@pytest.mark.slow
 def test_a_patch_larger_than_memory_likes_is_whole(corral: Corral) -> None:
     repo = corral.repo()
     agent = corral.agent("mine", "head -c 70000000 /dev/urandom > big.bin")

@@ -10,6 +10,8 @@ from tests.rig.person import Person
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 #: agent and model -> the setting that names the endpoint, what follows the address, where requests arrive
 ENDPOINTS = {
     "ollama:qwen2.5-coder:32b": ("OLLAMA_HOST", "", "/chat/completions"),

@@ -12,6 +12,8 @@ from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 class Real(NamedTuple):
     """How a program is pointed to the scripted model."""

@@ -7,6 +7,8 @@ import pytest
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo, git
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def ready(corral: Corral) -> Corral:

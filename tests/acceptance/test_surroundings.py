@@ -11,6 +11,8 @@ from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import Corral
 from tests.rig.repository import Repo, git
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def ready(corral: Corral) -> Corral:

@@ -12,6 +12,8 @@ from tests.rig.person import UID, Person, own, owners
 from tests.rig.processes import gone
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 OTHER = 23456
 
 

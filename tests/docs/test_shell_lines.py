@@ -6,6 +6,8 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, console_lines, missing, run
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 RUNNABLE = [page for page in PAGES if console_lines(page)]
 
 

@@ -15,7 +15,7 @@ def attack(corral: Corral, script: str, *, twin: bool = False) -> str:
     """Have an agent run a script; return what it printed."""
     agent = corral.agent("hostile", f'cd "$PWD"; {script}; exit 0')
     env = {"CORRAL_PYTHON_LAUNCHER": "1"} if twin else {}
-    outcome = corral.run(corral.root / "repo", "attack", "--agent", agent, "--read-only", env=env)
+    outcome = corral.run(corral.root / "repo", "attack", "--agent", agent, "--read-only", "--retries", "0", env=env)
     assert outcome.attempt["sandbox"]["level"] == "strict", outcome
     return outcome.attempt["output"]
 
