@@ -7,6 +7,8 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def ready(corral: Corral) -> Corral:

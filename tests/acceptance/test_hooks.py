@@ -6,6 +6,8 @@ import pytest
 
 from tests.rig.command import Corral
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 
 @pytest.fixture
 def worker(corral: Corral) -> Corral:

@@ -5,6 +5,8 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 #: A copy of .git is not guarded: its settings, and where it borrows objects, are the agent's to write.
 OWN_GIT = "mv .git guarded && cp -R guarded .git && rm -rf guarded 2>/dev/null\n"
 

@@ -5,6 +5,8 @@ import pytest
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import Corral
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 MINE = '[agents.mine]\ncommand = ["sh", "-c", "echo x > x"]\n'
 
 BAD: dict[str, tuple[str, list[str], str]] = {

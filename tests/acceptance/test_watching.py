@@ -10,6 +10,8 @@ from tests.rig.processes import gone, running
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
 #: Says that it is ready, has children that ignore polite requests, and never ends.
 HANGS = """
 echo half > half.txt

@@ -6,7 +6,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from corral.testing import Call, ScriptedModel, Turn, Usage
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
 
 SDK = importlib.util.find_spec("claude_agent_sdk")
 assert SDK is not None
