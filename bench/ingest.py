@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.measure import Promise, interleaved
 from corral.agents.claude import ClaudeConversation
 from corral.engine.logs import Log
-from corral.model import AgentChoice, RunPlan, RunRecord, Task
+from corral.engine.recorder import Recorder
+from corral.model import AgentChoice, Attempt, AttemptRecord, RunPlan, RunRecord, Task
 from corral.rules import strategies
 from corral.world import process
 from corral.world.process import Limits, Start
@@ -70,11 +71,13 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
         flow=strategies.single(Task(prompt="x"), AgentChoice("claude")), repo="/", git_dir="/", base=None, into=None
     )
     store.add_run(RunRecord(id="run", status="running", reason=None, plan=plan, created=0.0))
+    attempt = AttemptRecord(attempt=Attempt(id="run-1", agent="claude"), run="run", node="main")
+    recorder = Recorder(attempt, store, lambda _: None, None)
     log, conversation = Log(folder / "stdout.log"), ClaudeConversation()
     for line in lines:
         log.write(line + b"\n")
         for event in conversation.read(line.decode(errors="replace")):
-            store.note("run", event, at=0.0, node="main", attempt="run-1")
+            recorder.emit(event)
     log.close()
     store.close()
 

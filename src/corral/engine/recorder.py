@@ -11,7 +11,7 @@ from msgspec import structs
 
 from corral.errors import CorralError
 from corral.events import VITAL, Ended, Event, Heard, Limited, Noted, Spent, Started
-from corral.model import AttemptRecord, Cost, Phase
+from corral.model import ENCODER, AttemptRecord, Cost, Phase
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -41,12 +41,22 @@ class Recorder:
 
     def emit(self, event: Event) -> None:
         """Take one event down; what is too much is left to the raw log."""
-        self._act_on(event)
-        kept = self._bounded(event)
-        if kept is None:
+        vital = isinstance(event, VITAL)
+        if vital:
+            self._act_on(event)
+        body = ENCODER.encode(event)
+        if len(body) > MOST_TEXT:
+            event = _cut(event)
+            body = ENCODER.encode(event)
+        self._bytes += len(body)
+        if not self._has_room(vital=vital):
             return
-        self._store.note(self.record.run, kept, at=time.time(), node=self.record.node, attempt=self.attempt.id)
-        tell(self._listen, Heard(self.record.run, self.record.node, self.attempt.id, kept))
+        if self._events == MOST_EVENTS:
+            event = Noted("it says too much: the rest is in its raw log only")
+            body = ENCODER.encode(event)
+        run, node = self.record.run, self.record.node
+        self._store.note_encoded(run, body, at=time.time(), node=node, attempt=self.attempt.id)
+        tell(self._listen, Heard(run, node, self.attempt.id, event))
 
     def read_back(self) -> bool:
         """Hear once more what was stored of it; return whether it had said its last word."""
@@ -58,23 +68,12 @@ class Recorder:
                     self._act_on(stored.event())
         return self.ended is not None
 
-    def _bounded(self, event: Event) -> Event | None:
-        cut = {
-            name: value[:MOST_TEXT] + " [cut]"
-            for name in event.__struct_fields__
-            if isinstance(value := getattr(event, name), str) and len(value) > MOST_TEXT
-        }
-        event = structs.replace(event, **cut) if cut else event
-        self._bytes += sum(
-            len(value) for name in event.__struct_fields__ if isinstance(value := getattr(event, name), str)
-        )
-        if isinstance(event, VITAL):
+    def _has_room(self, *, vital: bool) -> bool:
+        if vital:
             self._vital += 1
-            return event if self._vital <= MOST_VITAL else None
+            return self._vital <= MOST_VITAL
         self._events += 1
-        if self._events == MOST_EVENTS:
-            return Noted("it says too much: the rest is in its raw log only")
-        return event if self._events < MOST_EVENTS and self._bytes < MOST_BYTES else None
+        return self._events <= MOST_EVENTS and self._bytes < MOST_BYTES
 
     def _act_on(self, event: Event) -> None:
         match event:
@@ -110,6 +109,16 @@ class Recorder:
             return None
         tries = [each.attempt for each in self._store.attempts(self.record.run) if each.node == self.record.node]
         return self._budget_usd - sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
+
+
+def _cut(event: Event) -> Event:
+    """Shorten the long texts of an event."""
+    long = {
+        name: value[:MOST_TEXT] + " [cut]"
+        for name in event.__struct_fields__
+        if isinstance(value := getattr(event, name), str) and len(value) > MOST_TEXT
+    }
+    return structs.replace(event, **long)
 
 
 def tell(listen: Listener, heard: Heard) -> None:

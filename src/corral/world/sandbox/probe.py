@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -31,12 +32,10 @@ class Held(Struct, frozen=True):
 async def probe(cache: Path) -> Held:
     """Return the level; a good answer is remembered for this kernel, this user and this bubblewrap."""
     key = _key()
-    try:
+    with contextlib.suppress(OSError, msgspec.DecodeError):  # not asked yet, or not readable: ask now
         remembered = msgspec.json.decode(cache.read_bytes(), type=dict[str, Held])
         if key in remembered:
             return remembered[key]
-    except (OSError, msgspec.DecodeError):
-        pass  # not asked yet, or not readable: ask now
     held = await _try(cache.parent)
     if held.level != "none":
         cache.write_bytes(msgspec.json.encode({key: held}))

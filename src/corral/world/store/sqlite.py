@@ -80,7 +80,11 @@ class Store:
 
     def note(self, run: str, event: Event, *, at: float, node: str | None = None, attempt: str | None = None) -> None:
         """Append an event; it is durable after the next transaction or `flush`."""
-        self._waiting.append((run, node, attempt, at, ENCODER.encode(event)))
+        self.note_encoded(run, ENCODER.encode(event), at=at, node=node, attempt=attempt)
+
+    def note_encoded(self, run: str, body: bytes, *, at: float, node: str | None, attempt: str | None) -> None:
+        """Append an event that is encoded already."""
+        self._waiting.append((run, node, attempt, at, body))
         if len(self._waiting) >= BATCH and not self._depth:
             self.flush()
 
