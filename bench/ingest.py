@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
+from corral.adapter import HangUp, Line
 from corral.agents.claude import ClaudeConversation
 from corral.engine.logs import Log
 from corral.engine.recorder import Recorder
@@ -77,7 +78,8 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
     for line in lines:
         log.write(line + b"\n")
         for event in conversation.read(line.decode(errors="replace")):
-            recorder.emit(event)
+            if not isinstance(event, Line | HangUp):
+                recorder.emit(event)
     log.close()
     store.close()
 

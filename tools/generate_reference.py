@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from corral.adapter import AgentProfile, Hook
 from corral.config import KEYS, POWERFUL, Defaults
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import AgentProfile, Hook, RetryPolicy, Setup
+from corral.model import RetryPolicy, Setup
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"

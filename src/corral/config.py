@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
+from corral.adapter import AgentProfile, Hook
 from corral.errors import BadRequest
-from corral.model import AgentProfile, Hook, RetryPolicy, Setup
+from corral.model import RetryPolicy, Setup
 
 T = TypeVar("T")
 

@@ -56,6 +56,12 @@ class Asked(_Event, frozen=True):
     ask: str = ""
 
 
+class Heeded(_Event, frozen=True):
+    """The agent has taken in what a person told it while it worked."""
+
+    text: str
+
+
 class Limited(_Event, frozen=True):
     message: str
     until: float | None = None
@@ -97,17 +103,17 @@ class Moved(_Event, frozen=True):
 
 
 Event = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Limited | Ended | Unparsed | Noted | Checked
-    | Moved
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Heeded | Limited | Ended | Unparsed | Noted
+    | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
 AgentEvent = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Limited | Ended | Unparsed
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Heeded | Limited | Ended | Unparsed
 )  # fmt: skip
 
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
-VITAL = (Started, Spent, Asked, Limited, Ended, Noted, Checked, Moved)
+VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Noted, Checked, Moved)
 
 
 class Stored(Struct, frozen=True):

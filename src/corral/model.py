@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -283,6 +282,7 @@ class AttemptRecord(Struct, kw_only=True):
     denied: tuple[str, ...] = ()
     resumes: bool = False  #: its agent can go on with a session
     cost_usd: float | None = None  #: a fixed price
+    steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected
     tree: str = ""
@@ -307,83 +307,9 @@ class Order(Struct, frozen=True):
     """Something a person wants of a run, told by any process to the one that owns it."""
 
     id: int
-    verb: Literal["stop"]
+    verb: Literal["stop", "steer"]
     by: str
-
-
-# --- between the engine and an agent's file --------------------------------------------------------------------
-
-
-class AgentProfile(Struct, frozen=True, kw_only=True):
-    """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
-
-    program: str | None = None
-    model: str | None = None
-    env: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    hosts: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    prompt: Literal["argument", "stdin", "file"] = "argument"
-    output: Literal["text", "json", "jsonl", "regex", "claude"] = "text"
-    result: str | None = None
-    success: str | None = None
-    cost: str | None = None
-    tokens: str | None = None
-    cost_usd: float | None = None
-    fallback: tuple[str, ...] = ()
-    family: str | None = None
-    role: str | None = None
-    instructions: str | None = None
-    folder: str = ""  #: of the file that defines it; relative programs start there
-
-
-class Hook(Struct, frozen=True, kw_only=True):
-    """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
-
-    on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
-    run: str | None = None  #: a shell command
-    python: str | None = None  #: `module:function`
-    agent: str = "*"
-    model: str = "*"
-    type: str = "*"
-
-
-class AgentFacts(Struct, frozen=True, kw_only=True):
-    """What is known about an agent's program before it is asked."""
-
-    name: str
-    family: str
-    programs: tuple[str, ...] = ()  #: names to look for on PATH
-    version: tuple[str, ...] = ("--version",)
-    keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
-    login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
-    resumes: bool = False
-    reports_cost: bool = False
-    install: str = ""
-
-
-class AgentTask(Struct, frozen=True, kw_only=True):
-    """What an agent's file is told about the attempt it is to start."""
-
-    prompt: str
-    workspace: str
-    home: str
-    model: str | None = None
-    session: str | None = None  #: continue this one
-    budget_usd: float | None = None
-    read_only: bool = False
-    boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
-    number: int = 1  #: which try this is
-
-
-class Command(Struct, frozen=True, kw_only=True):
-    """What to start: the only thing an agent's file hands to the machine."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    stdin: bytes = b""
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: written below HOME first
-    programs: tuple[str, ...] = ()  #: paths besides argv[0] that it must be able to read
+    text: str = ""
 
 
 ENCODER = msgspec.json.Encoder()

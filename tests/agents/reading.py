@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from corral import agents
+from corral.adapter import AgentProfile, AgentTask, Command, End, HangUp, Line
 from corral.events import Ended, Event
-from corral.model import AgentProfile, AgentTask, Command
 
+TASK = AgentTask(prompt="do it", workspace="/w", home="/home/agent")
 RECORDED = Path(__file__).parent / "recorded"
 
 
@@ -20,9 +21,10 @@ def told(
     name: str, lines: list[str], code: int = 0, stderr: str = "", settings: dict[str, str] | None = None
 ) -> list[Event]:
     """Return all events of an attempt that printed these lines and ended so."""
-    conversation = agents.find(name, {name: AgentProfile(settings=settings or {})}).converse()
-    events = [event for line in lines for event in conversation.read(line)]
-    return [*events, *conversation.exited(code, stderr)]
+    conversation = agents.find(name, {name: AgentProfile(settings=settings or {})}).converse(TASK)
+    heard = [each for line in lines for each in conversation.read(line)]
+    events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp)]
+    return [*events, *conversation.exited(End(code, stderr))]
 
 
 def ended(name: str, *lines: dict[str, Any], code: int = 0, stderr: str = "") -> Ended:

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from corral.adapter import AgentProfile, AgentTask, End
 from corral.agents.api import Anthropic, Google, OpenAI
 from corral.agents.own_loop import OwnLoop
 from corral.errors import BadRequest
 from corral.events import Ended, Said, Spent, Unparsed
-from corral.model import AgentProfile, AgentTask, Failure, Tokens
+from corral.model import Failure, Tokens
+from tests.agents.reading import TASK
 
 ALL = [
     (OpenAI, "openai", "OPENAI_API_KEY"),
@@ -38,19 +40,19 @@ def test_a_model_must_be_named(agent: Callable[[AgentProfile], OwnLoop], name: s
 
 
 def test_its_lines_are_our_events() -> None:
-    conversation = OpenAI(AgentProfile()).converse()
+    conversation = OpenAI(AgentProfile()).converse(TASK)
     assert conversation.read('{"type":"said","text":"hi"}') == [Said("hi")]
     assert conversation.read('{"type":"spent","tokens":{"input":3}}') == [Spent(Tokens(3))]
     assert conversation.read('{"type":"noted","text":"forged"}') == [Unparsed('{"type":"noted","text":"forged"}')]
     assert conversation.read('{"type":"ended","ok":true,"text":"done"}') == [Ended(ok=True, text="done")]
-    assert conversation.exited(0, "") == []
+    assert conversation.exited(End(0, "")) == []
 
 
 def test_no_last_word_is_a_crash() -> None:
-    told = OpenAI(AgentProfile()).converse().exited(1, "Traceback\nMemoryError")
+    told = OpenAI(AgentProfile()).converse(TASK).exited(End(1, "Traceback\nMemoryError"))
     assert told == [Ended(ok=False, error=Failure("crash", "the loop ended with 1 and no result: MemoryError"))]
 
 
 @given(some.text())
 def test_no_line_makes_it_fail(line: str) -> None:
-    assert OpenAI(AgentProfile()).converse().read(line)
+    assert OpenAI(AgentProfile()).converse(TASK).read(line)

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from corral.agents.claude import Claude, ClaudeConversation
-from corral.events import CalledTool, Changed, Ended, Limited, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import AgentProfile, AgentTask, Tokens
+from corral.adapter import AgentProfile, AgentTask, End, HangUp, Line, Steer
+from corral.agents.claude import Claude, ClaudeConversation, reader
+from corral.events import CalledTool, Changed, Ended, Heeded, Limited, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import Tokens
 
 RECORDED = [
     {"type": "system", "subtype": "init", "session_id": "cb3b", "model": "claude-sonnet-4-5", "claude_code_version": "2.1.325", "tools": ["Bash"]},
@@ -34,13 +35,14 @@ def test_a_whole_recorded_stream() -> None:
         ToolReturned("t2", ok=False, output="denied"),
         Spent(Tokens(200, 40, 5, 3), 0.0012),
         Ended(ok=True, text="Done."),
+        HangUp(),
     ]
-    assert conversation.exited(0, "") == []
+    assert conversation.exited(End(0, "")) == []
 
 
 def ending(**fields: object) -> Ended:
     line = {"type": "result", "subtype": "success", "is_error": True, "result": "", **fields}
-    events = ClaudeConversation().read(json.dumps(line))
+    events = reader().read(json.dumps(line))
     last = events[-1]
     assert isinstance(last, Ended)
     return last
@@ -75,7 +77,7 @@ def test_its_own_budget_cap_is_over_budget() -> None:
 
 def test_a_limit_is_told_as_such() -> None:
     line = {"type": "result", "subtype": "success", "is_error": True, "result": "limit", "api_error_status": 429}
-    assert any(isinstance(event, Limited) for event in ClaudeConversation().read(json.dumps(line)))
+    assert any(isinstance(event, Limited) for event in reader().read(json.dumps(line)))
 
 
 def test_denied_tools_are_named() -> None:
@@ -83,7 +85,7 @@ def test_denied_tools_are_named() -> None:
 
 
 def test_no_result_line_is_a_crash() -> None:
-    (ended,) = ClaudeConversation().exited(0, "Segmentation fault\n")
+    (ended,) = ClaudeConversation().exited(End(0, "Segmentation fault\n"))
     assert isinstance(ended, Ended)
     assert not ended.ok
     assert "Segmentation fault" in ended.error.message  # type: ignore[union-attr]
@@ -97,7 +99,8 @@ def test_the_command() -> None:
     task = AgentTask(prompt="fix it", workspace="/w", home="/home/agent", model="opus", session="s1", budget_usd=1.5)
     command = Claude(AgentProfile(program="/opt/claude")).start(task)
     assert command.argv[0] == "/opt/claude"
-    assert command.stdin == b"fix it"
+    assert json.loads(command.stdin)["message"]["content"] == [{"type": "text", "text": "fix it"}]
+    assert command.talks
     assert "fix it" not in command.argv
     for flag, value in (("--model", "opus"), ("--resume", "s1"), ("--max-budget-usd", "1.5000")):
         assert command.argv[command.argv.index(flag) + 1] == value
@@ -105,3 +108,21 @@ def test_the_command() -> None:
     assert command.env["DISABLE_TELEMETRY"] == "1"
     unboxed = Claude(AgentProfile()).start(AgentTask(prompt="x", workspace="/w", home="/h", boxed=False))
     assert "--dangerously-skip-permissions" not in unboxed.argv
+
+
+def said_back(text: str) -> str:
+    return json.dumps({"type": "user", "isReplay": True, "message": {"content": [{"type": "text", "text": text}]}})
+
+
+def test_it_is_not_hung_up_on_before_it_has_taken_in_what_it_was_told() -> None:
+    conversation, result = ClaudeConversation(), json.dumps(RECORDED[-1])
+    assert conversation.read(said_back("the task")) == []
+    (line,) = conversation.tell(Steer("also the docs"))
+    assert json.loads(line.text)["message"]["content"][0]["text"] == "also the docs"
+    assert isinstance(line, Line)
+    assert conversation.read(result) == [Spent(Tokens(200, 40, 5, 3), 0.0012)]
+    assert conversation.read(said_back("also the docs")) == [Heeded("also the docs")]
+    spent, ended, hang_up = conversation.read(result)
+    assert spent == Spent(Tokens(400, 80, 10, 6), 0.0012)
+    assert ended == Ended(ok=True, text="Done.")
+    assert hang_up == HangUp()

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral import agents
-from corral.agents.claude import ClaudeConversation
+from corral.adapter import AgentProfile, AgentTask, End, HangUp, Line
 from corral.agents.protocol import Conversation
 from corral.events import DECODER, Event
-from corral.model import ENCODER, AgentProfile
-from tests.agents.reading import recorded
+from corral.model import ENCODER
+from tests.agents.reading import TASK, recorded
 from tests.agents.test_claude import RECORDED
 
 PROFILES = {
@@ -27,20 +27,21 @@ PROGRAMS = ("scripted", "codex", "gemini", "opencode", "qwen", "copilot", "pi", 
 LINES = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
 
 
-def readers() -> list[Callable[[], Conversation]]:
-    found: list[Callable[[], Conversation]] = [
+def readers() -> list[Callable[[AgentTask], Conversation]]:
+    found: list[Callable[[AgentTask], Conversation]] = [
         agents.find("x", {"x": profile}).converse for profile in PROFILES.values()
     ]
     found += [agents.find(name, {}).converse for name in PROGRAMS]
     old = AgentProfile(settings={"OPENCODE_LEGACY": "1"})
-    return [*found, ClaudeConversation, agents.find("opencode", {"opencode": old}).converse]
+    return [*found, agents.find("claude", {}).converse, agents.find("opencode", {"opencode": old}).converse]
 
 
 def survives(lines: list[str], code: int, stderr: str) -> None:
     for reader in readers():
-        conversation = reader()
-        events: list[Event] = [event for line in lines for event in conversation.read(line)]
-        events += conversation.exited(code, stderr)
+        conversation = reader(TASK)
+        heard = [each for line in lines for each in conversation.read(line)]
+        events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp)]
+        events += conversation.exited(End(code, stderr))
         for event in events:
             assert DECODER.decode(ENCODER.encode(event)) == event
 

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Callable, Mapping
 from importlib import metadata
 
+from corral.adapter import AgentProfile
 from corral.agents import aider, api, claude, codex, command, copilot, gemini, ollama, opencode, pi, qwen, scripted
 from corral.agents.protocol import Agent
 from corral.errors import BadRequest
-from corral.model import AgentProfile
 
 __all__ = ["Agent", "find", "names"]
 
@@ -39,7 +39,7 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     """Return the agent of that name: from settings, built in, or registered by another package."""
     profile = profiles.get(name, AgentProfile())
     if profile.command:
-        reader = claude.ClaudeConversation if profile.output == "claude" else None
+        reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)
     if name in BUILT_IN:
         return BUILT_IN[name](profile)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import trouble
-from corral.events import Changed, Ended, Event, Said, Spent
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Failure, Tokens
+from corral.events import AgentEvent, Changed, Ended, Said, Spent
+from corral.model import ErrorClass, Failure, Tokens
 
 PROMPT_FILE = ".aider/prompt.txt"
 #: A fresh price list, so that it does not fetch one.
@@ -61,7 +62,7 @@ class Aider:
             },
         )
 
-    def converse(self) -> AiderConversation:
+    def converse(self, _: AgentTask) -> AiderConversation:
         return AiderConversation()
 
 
@@ -84,7 +85,7 @@ class AiderConversation:
         self._trouble = ""
         self._misfit = ""
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         if edited := _EDITED.match(line):
             return [Changed(edited[1])]
         if used := _USED.match(line):
@@ -98,12 +99,12 @@ class AiderConversation:
         self._lines.append(line)
         return [Said(line)]
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._lines)
         if self._trouble:
             return trouble.failed(None, self._trouble, text=text, hints=HINTS)
-        if code != 0 or not self._answered:
-            return trouble.no_result("aider", code, stderr or text, text=text, hints=HINTS)
+        if end.code != 0 or not self._answered:
+            return trouble.no_result("aider", end.code, end.stderr or text, text=text, hints=HINTS)
         if self._misfit:
             return [Ended(ok=False, text=text, error=Failure("bad_output", self._misfit))]
         return [Ended(ok=True, text=text)]

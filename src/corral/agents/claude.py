@@ -1,9 +1,12 @@
-"""Claude Code: `claude -p --output-format stream-json`, the prompt on stdin."""
+"""Claude Code: `claude -p` with stream-json both ways, so that it can be told something while it works."""
 
 from __future__ import annotations
 
+import msgspec
+
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Steer, Telling
 from corral.agents.stream_json import Dialect, StreamJson
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command
+from corral.events import AgentEvent, Ended, Heeded
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -36,6 +39,7 @@ class Claude:
         resumes=True,
         reports_cost=True,
         install="npm install -g @anthropic-ai/claude-code",
+        steers="live",
     )
 
     def __init__(self, profile: AgentProfile) -> None:
@@ -43,6 +47,7 @@ class Claude:
 
     def start(self, task: AgentTask) -> Command:
         arguments = ["-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
+        arguments += ["--input-format", "stream-json", "--replay-user-messages"]  # said back once it is taken in
         arguments += ["--settings", INNER_SANDBOX_OFF]
         if task.boxed:
             arguments += ["--dangerously-skip-permissions"]
@@ -59,15 +64,51 @@ class Claude:
         return Command(
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
-            stdin=task.prompt.encode(),
+            stdin=_message(task.prompt).encode() + b"\n",
+            talks=True,
         )
 
-    def converse(self) -> ClaudeConversation:
+    def converse(self, _: AgentTask) -> ClaudeConversation:
         return ClaudeConversation()
 
 
 class ClaudeConversation(StreamJson):
-    """Reads what Claude Code prints."""
+    """Reads what Claude Code prints, and tells it more while it works."""
 
     def __init__(self) -> None:
         super().__init__(DIALECT)
+        self._opened = False  # the task itself has been said back
+        self._untaken = 0  # messages it was told since, and has not said back
+
+    def read(self, line: str) -> list[AgentEvent | Line | HangUp]:
+        heard: list[AgentEvent | Line | HangUp] = []
+        for event in super().read(line):
+            match event:
+                case Heeded() if self._opened:
+                    self._untaken -= 1
+                    heard.append(event)
+                case Heeded():
+                    self._opened = True
+                case Ended(ok=True) if self._untaken > 0:
+                    pass  # it takes the next message now, and ends once more
+                case Ended():
+                    heard += [event, HangUp()]
+                case _:
+                    heard.append(event)
+        return heard
+
+    def tell(self, order: Telling) -> list[Line]:
+        if not isinstance(order, Steer):
+            return []
+        self._untaken += 1
+        return [Line(_message(order.text))]
+
+
+def reader() -> StreamJson:
+    """Return what reads Claude Code's lines from a program that cannot be told anything."""
+    return StreamJson(DIALECT)
+
+
+def _message(text: str) -> str:
+    content = [{"type": "text", "text": text}]
+    return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}).decode()

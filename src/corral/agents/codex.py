@@ -7,9 +7,10 @@ import json
 import msgspec
 from msgspec import Struct, field
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import trouble
-from corral.events import CalledTool, Changed, Event, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Tokens
+from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass, Tokens
 
 MOST_TOOL_OUTPUT = 2000
 #: Of its own accord it asks nobody, updates nothing, tells nobody.
@@ -75,7 +76,7 @@ class Codex:
         retries = trouble.own_retries(self._profile.settings)
         return 'model_provider = "custom"\n' + CONFIG + PROVIDER.format(url=json.dumps(self._url), retries=retries)
 
-    def converse(self) -> CodexConversation:
+    def converse(self, _: AgentTask) -> CodexConversation:
         return CodexConversation()
 
 
@@ -136,7 +137,7 @@ class CodexConversation:
         self._used_tools = False
         self._ended = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             message = _DECODE.decode(line)
         except (msgspec.DecodeError, UnicodeError):
@@ -160,18 +161,18 @@ class CodexConversation:
             case _:
                 return []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
-        return trouble.no_result("codex", code, stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
+        return trouble.no_result("codex", end.code, end.stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
 
-    def _well(self, usage: _Usage) -> list[Event]:
+    def _well(self, usage: _Usage) -> list[AgentEvent]:
         self._ended = True
         read, written = usage.cached_input_tokens, usage.cache_write_input_tokens
         tokens = Tokens(usage.input_tokens - read - written, usage.output_tokens, read, written)
         return [Spent(tokens), trouble.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
 
-    def _completed(self, item: _Item) -> list[Event]:
+    def _completed(self, item: _Item) -> list[AgentEvent]:
         match item.type:
             case "agent_message":
                 self._text = item.text
@@ -182,7 +183,7 @@ class CodexConversation:
                 if item.status == "declined":
                     self._denied[item.tool or item.type] = None
                 output = item.aggregated_output or (item.error.message if item.error else "")
-                changed: list[Event] = [Changed(change.path) for change in item.changes] if ok else []
+                changed: list[AgentEvent] = [Changed(change.path) for change in item.changes] if ok else []
                 return [ToolReturned(item.id, ok, output[:MOST_TOOL_OUTPUT]), *changed]
             case "web_search":
                 return [CalledTool("web_search", item.query[:500], item.id)]
@@ -190,7 +191,7 @@ class CodexConversation:
                 return []
 
 
-def _called(item: _Item) -> list[Event]:
+def _called(item: _Item) -> list[AgentEvent]:
     match item.type:
         case "command_execution":
             return [CalledTool("shell", item.command[:500], item.id)]

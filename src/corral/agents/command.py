@@ -8,10 +8,11 @@ from typing import cast
 
 import msgspec
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents.protocol import Conversation
 from corral.errors import BadRequest
-from corral.events import Ended, Event, Said, Spent, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, Failure, Tokens
+from corral.events import AgentEvent, Ended, Said, Spent, Unparsed
+from corral.model import Failure, Tokens
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
@@ -53,7 +54,7 @@ class AnyCommand:
             files={PROMPT_FILE: task.prompt.encode()} if by == "file" else {},
         )
 
-    def converse(self) -> Conversation:
+    def converse(self, _: AgentTask) -> Conversation:
         if self._reader:
             return self._reader()
         return _READERS[self._profile.output](self._profile)
@@ -84,20 +85,20 @@ class _Text:
         self._kept: list[str] = []
         self._size = 0
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         self._keep(line)
         return [Said(line)] if line.strip() else []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._kept)
-        if code != 0:
-            return [_crashed(code, stderr, text)]
+        if end.code != 0:
+            return [_crashed(end.code, end.stderr, text)]
         success = self._profile.success
         if success and not re.search(success, text, re.MULTILINE):
             return [_bad(f"nothing it printed fits `success` ({success})", text)]
         return self._good(text)
 
-    def _good(self, text: str) -> list[Event]:
+    def _good(self, text: str) -> list[AgentEvent]:
         return [Ended(ok=True, text=text)]
 
     def _keep(self, line: str) -> None:
@@ -109,7 +110,7 @@ class _Text:
 class _Pattern(_Text):
     """As text, but `result`, `cost` and `tokens` are patterns whose first group is meant."""
 
-    def _good(self, text: str) -> list[Event]:
+    def _good(self, text: str) -> list[AgentEvent]:
         result = _group(self._profile.result, text) if self._profile.result else text
         if result is None:
             return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
@@ -120,19 +121,19 @@ class _Pattern(_Text):
 class _Json(_Text):
     """All it prints is one JSON value; `result`, `success`, `cost` and `tokens` name fields, dots reach inside."""
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         self._keep(line)
         return []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._kept)
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError):
-            return [_crashed(code, stderr, text) if code else _bad("it did not print JSON", text)]
-        return self._judge([value], code, stderr)
+            return [_crashed(end.code, end.stderr, text) if end.code else _bad("it did not print JSON", text)]
+        return self._judge([value], end.code, end.stderr)
 
-    def _judge(self, values: list[object], code: int, stderr: str) -> list[Event]:
+    def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
         profile = self._profile
         spent = _spent(_last(profile.cost, values), _last(profile.tokens, values))
         result = _last(profile.result, values) if profile.result else values[-1]
@@ -155,7 +156,7 @@ class _JsonLines(_Json):
         self._last: object = None
         self._named = [name for name in (profile.result, profile.cost, profile.tokens, _field(profile.success)) if name]
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         if not line.strip():
             return []
         try:
@@ -172,13 +173,13 @@ class _JsonLines(_Json):
         )
         return [Said(text)] if text else []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._last is None:
-            return [_crashed(code, stderr, "") if code else _bad("it did not print a line of JSON", "")]
+            return [_crashed(end.code, end.stderr, "") if end.code else _bad("it did not print a line of JSON", "")]
         return self._judge(
             [_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)],
-            code,
-            stderr,
+            end.code,
+            end.stderr,
         )
 
 
@@ -228,7 +229,7 @@ def _group(pattern: str | None, text: str) -> str | None:
     return (match.group(1) if match.re.groups else match.group()) if match else None
 
 
-def _spent(cost: object, tokens: object) -> list[Event]:
+def _spent(cost: object, tokens: object) -> list[AgentEvent]:
     usd = _number(cost)
     counted = Tokens()
     if isinstance(tokens, dict):

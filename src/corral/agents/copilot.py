@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import trouble
 from corral.agents.shown import shown
-from corral.events import CalledTool, Changed, Event, Said, Started, ToolReturned, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass
+from corral.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass
 
 MOST_TOOL_OUTPUT = 2000
 HINTS: dict[ErrorClass, str] = {
@@ -56,7 +57,7 @@ class Copilot:
             return {}
         return {"COPILOT_PROVIDER_TYPE": "openai", "COPILOT_PROVIDER_BASE_URL": url, "COPILOT_OFFLINE": "true"}
 
-    def converse(self) -> CopilotConversation:
+    def converse(self, _: AgentTask) -> CopilotConversation:
         return CopilotConversation()
 
 
@@ -112,7 +113,7 @@ class CopilotConversation:
         self._trouble: _Data | None = None
         self._ended = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             message = _DECODE.decode(line)
             if message.type == "result":
@@ -124,14 +125,14 @@ class CopilotConversation:
             return [Unparsed(line)]
         return self._read(message.type, data)
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
         if self._trouble:
             return self._failed(self._trouble)
-        return trouble.no_result("copilot", code, stderr, text=self._said, hints=HINTS)
+        return trouble.no_result("copilot", end.code, end.stderr, text=self._said, hints=HINTS)
 
-    def _read(self, kind: str, data: _Data) -> list[Event]:
+    def _read(self, kind: str, data: _Data) -> list[AgentEvent]:
         match kind:
             case "assistant.message":
                 self._said, self._trouble = data.content or self._said, None
@@ -145,7 +146,7 @@ class CopilotConversation:
                 self._trouble = data
                 return []
 
-    def _returned(self, data: _Data) -> list[Event]:
+    def _returned(self, data: _Data) -> list[AgentEvent]:
         problem = _problem(data.error)
         if problem.code in ("denied", "rejected"):
             self._denied[self._tools.get(data.toolCallId, data.toolCallId)] = None
@@ -155,7 +156,7 @@ class CopilotConversation:
         changed = [Changed(edit.path) for edit in data.fileEdits if edit.path] if ok else []
         return [returned, *changed]
 
-    def _result(self, message: _Line) -> list[Event]:
+    def _result(self, message: _Line) -> list[AgentEvent]:
         self._ended = True
         started = Started(message.sessionId)
         if self._trouble:
@@ -164,7 +165,7 @@ class CopilotConversation:
             return [started, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
         return [started, *trouble.no_result("copilot", message.exitCode or 1, "", text=self._said, hints=HINTS)]
 
-    def _failed(self, data: _Data) -> list[Event]:
+    def _failed(self, data: _Data) -> list[AgentEvent]:
         message = data.message or "copilot reported an error"
         return trouble.failed(data.statusCode, message, text=self._said, hints=HINTS)
 

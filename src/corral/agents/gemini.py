@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import trouble
 from corral.agents.shown import shown
-from corral.events import CalledTool, Changed, Event, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Tokens
+from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass, Tokens
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write_file", "replace", "edit")
@@ -71,7 +72,7 @@ class Gemini:
             },
         }
 
-    def converse(self) -> GeminiConversation:
+    def converse(self, _: AgentTask) -> GeminiConversation:
         return GeminiConversation()
 
 
@@ -116,7 +117,7 @@ class GeminiConversation:
         self._failed = False
         self._ended = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             message = _DECODE.decode(line)
         except (msgspec.DecodeError, UnicodeError):
@@ -127,23 +128,23 @@ class GeminiConversation:
             return []
         return [*self._pause(), *self._read(message)]
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         said = self._pause()
         if self._ended:
             return said
         if self._failed:  # the one place where the provider's status always stands
-            status = {code % 256: code for code in STATUSES}.get(code)
+            status = {code % 256: code for code in STATUSES}.get(end.code)
             return [*said, *trouble.failed(status, self._trouble, text=self._said, hints=HINTS)]
-        words = stderr + "\n" + self._trouble
-        return [*said, *trouble.no_result("gemini", code, words, text=self._said, hints=HINTS)]
+        words = end.stderr + "\n" + self._trouble
+        return [*said, *trouble.no_result("gemini", end.code, words, text=self._said, hints=HINTS)]
 
-    def _pause(self) -> list[Event]:
+    def _pause(self) -> list[AgentEvent]:
         """Tell what it said in pieces as one."""
         text, self._saying = self._saying, ""
         self._said = text or self._said
         return [Said(text)] if text else []
 
-    def _read(self, message: _Line) -> list[Event]:
+    def _read(self, message: _Line) -> list[AgentEvent]:
         match message.type:
             case "init":
                 return [Started(message.session_id, message.model)]
@@ -163,7 +164,7 @@ class GeminiConversation:
             case _:
                 return []
 
-    def _returned(self, message: _Line) -> list[Event]:
+    def _returned(self, message: _Line) -> list[AgentEvent]:
         ok = message.status == "success"
         output = message.output or (message.error.message if message.error else "")
         if message.error and message.error.type in DENIED:
@@ -172,7 +173,7 @@ class GeminiConversation:
         path = self._writing.pop(message.tool_id, None)
         return [returned, Changed(path)] if path and ok else [returned]
 
-    def _result(self, message: _Line) -> list[Event]:
+    def _result(self, message: _Line) -> list[AgentEvent]:
         stats = message.stats or _Stats()
         spent = Spent(Tokens(stats.input_tokens - stats.cached, stats.output_tokens, stats.cached))
         if message.status == "success":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from corral.adapter import AgentFacts, AgentProfile
 from corral.agents.own_loop import LOOP, OwnLoop
-from corral.model import AgentFacts, AgentProfile
 
 FACTS = AgentFacts(
     name="ollama",

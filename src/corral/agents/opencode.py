@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import opencode_go, trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Failure, Tokens
+from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write", "edit", "multiedit", "patch", "apply_patch")
@@ -91,7 +92,7 @@ class OpenCode:
         }
         return {**config, "small_model": model, "enabled_providers": [provider], "provider": {provider: made}}
 
-    def converse(self) -> OpenCodeConversation | opencode_go.GoConversation:
+    def converse(self, _: AgentTask) -> OpenCodeConversation | opencode_go.GoConversation:
         return opencode_go.GoConversation() if self._legacy else OpenCodeConversation()
 
 
@@ -156,18 +157,18 @@ class OpenCodeConversation:
         self._denied: dict[str, None] = {}
         self._used_tools = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             message = _DECODE.decode(line)
         except (msgspec.DecodeError, UnicodeError):
             return [Unparsed(line)]
-        started: list[Event] = []
+        started: list[AgentEvent] = []
         if message.sessionID and self._session is None:
             self._session = message.sessionID
             started = [Started(message.sessionID)]
         return [*started, *self._read(message)]
 
-    def _read(self, message: _Line) -> list[Event]:
+    def _read(self, message: _Line) -> list[AgentEvent]:
         part = message.part or _Part()
         match message.type:
             case "text":
@@ -187,25 +188,25 @@ class OpenCodeConversation:
             case _:
                 return []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._error:
             data = self._error.data
             return trouble.failed(data.statusCode, data.message or self._error.name, text=self._said, hints=HINTS)
-        if code == 0 and self._reason == "stop":
+        if end.code == 0 and self._reason == "stop":
             return [trouble.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
         if self._reason == "content-filter":
             return [Ended(ok=False, text=self._said, error=Failure("refused", "the provider refused to answer"))]
         if self._reason == "length":
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
-        return trouble.no_result("opencode", code, stderr, text=self._said, hints=HINTS)
+        return trouble.no_result("opencode", end.code, end.stderr, text=self._said, hints=HINTS)
 
-    def _used(self, part: _Part, state: _State) -> list[Event]:
+    def _used(self, part: _Part, state: _State) -> list[AgentEvent]:
         self._used_tools = True
         words, path = shown(state.input)
         ok = state.status == "completed"
         if "rejected permission" in state.error or "prevents you from using" in state.error:
             self._denied[part.tool] = None
-        events: list[Event] = [
+        events: list[AgentEvent] = [
             CalledTool(part.tool, words, part.callID),
             ToolReturned(part.callID, ok, (state.output or state.error)[:MOST_TOOL_OUTPUT]),
         ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from corral.adapter import AgentTask, Command, End
 from corral.agents import trouble
 from corral.errors import BadRequest
-from corral.events import Ended, Event, Said
-from corral.model import AgentTask, Command
+from corral.events import AgentEvent, Ended, Said
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed
@@ -31,18 +31,18 @@ class GoConversation:
         self._lines: list[str] = []
         self._size = 0
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         self._size += len(line)
         if self._size <= MOST_KEPT:
             self._lines.append(line)
         return []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._lines)
         try:
             said = msgspec.json.decode(text, type=_Response).response
         except (msgspec.DecodeError, UnicodeError):
-            return trouble.no_result("opencode", code, stderr or text)
-        if code != 0 or not said.strip():
-            return trouble.no_result("opencode", code, stderr or said, text=said)
+            return trouble.no_result("opencode", end.code, end.stderr or text)
+        if end.code != 0 or not said.strip():
+            return trouble.no_result("opencode", end.code, end.stderr or said, text=said)
         return [Said(said), Ended(ok=True, text=said)]

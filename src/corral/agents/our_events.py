@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.events import AGENT_DECODER, Ended, Event, Unparsed
+from corral.adapter import End
+from corral.events import AGENT_DECODER, AgentEvent, Ended, Unparsed
 from corral.model import Failure
 
 
@@ -15,7 +16,7 @@ class OurEvents:
         self._what = what
         self._ended = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             event = AGENT_DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeError):
@@ -23,9 +24,9 @@ class OurEvents:
         self._ended = self._ended or isinstance(event, Ended)
         return [event]
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
-        words = stderr.strip().splitlines()
+        words = end.stderr.strip().splitlines()
         reason = f": {words[-1]}" if words else ""
-        return [Ended(ok=False, error=Failure("crash", f"{self._what} ended with {code} and no result{reason}"))]
+        return [Ended(ok=False, error=Failure("crash", f"{self._what} ended with {end.code} and no result{reason}"))]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
 from corral.agents.our_events import OurEvents
 from corral.errors import BadRequest
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command
 
 LOOP = "corral:loop"  #: the engine knows where corral's own programs lie
 
@@ -25,5 +25,5 @@ class OwnLoop:
         looking = ("--read-only",) if task.read_only else ()
         return Command(argv=(LOOP, *going_on, *looking, "--", self.facts.name, model), stdin=task.prompt.encode())
 
-    def converse(self) -> OurEvents:
+    def converse(self, _: AgentTask) -> OurEvents:
         return OurEvents("the loop")

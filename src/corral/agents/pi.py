@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents import trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command, ErrorClass, Failure, Tokens
+from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write", "edit")
@@ -65,7 +66,7 @@ class Pi:
             raise BadRequest("pi cannot tell which model to ask for at OPENAI_BASE_URL", hint="--agent pi:MODEL")
         return (CUSTOM if self._url else ""), named
 
-    def converse(self) -> PiConversation:
+    def converse(self, _: AgentTask) -> PiConversation:
         return PiConversation()
 
 
@@ -140,7 +141,7 @@ class PiConversation:
         self._used_tools = False
         self._over = False
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> list[AgentEvent]:
         try:
             if _DECODE_KIND.decode(line).type not in READ:
                 return []
@@ -164,24 +165,24 @@ class PiConversation:
             case _:
                 return self._ended(message.message or _Message())
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         last = self._last or _Message()
         if last.stopReason in ("error", "aborted"):
             words = last.errorMessage or f"pi reported: {last.stopReason}"
             return trouble.failed(None, words, text=self._said, hints=HINTS)
-        if code == 0 and self._over and last.stopReason == "stop":
+        if end.code == 0 and self._over and last.stopReason == "stop":
             return [trouble.ended_well(self._said, used_tools=self._used_tools)]
         if last.stopReason == "length":
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
-        return trouble.no_result("pi", code, stderr, text=self._said, hints=HINTS)
+        return trouble.no_result("pi", end.code, end.stderr, text=self._said, hints=HINTS)
 
-    def _returned(self, message: _Line) -> list[Event]:
+    def _returned(self, message: _Line) -> list[AgentEvent]:
         output = _text(message.result.content) if message.result else ""
         returned = ToolReturned(message.toolCallId, not message.isError, output[:MOST_TOOL_OUTPUT])
         path = self._writing.pop(message.toolCallId, None)
         return [returned, Changed(path)] if path and not message.isError else [returned]
 
-    def _ended(self, message: _Message) -> list[Event]:
+    def _ended(self, message: _Message) -> list[AgentEvent]:
         if message.role != "assistant":
             return []
         self._last = message
@@ -190,7 +191,7 @@ class PiConversation:
         used = message.usage or _Usage()
         self._tokens += Tokens(used.input, used.output, used.cacheRead, used.cacheWrite)
         self._usd += used.cost.total
-        said: list[Event] = [Said(text)] if text else []
+        said: list[AgentEvent] = [Said(text)] if text else []
         return [*said, Spent(self._tokens, self._usd or None)]  # nothing: it does not know the model's price
 
 

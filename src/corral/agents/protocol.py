@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
-from corral.events import Event
-from corral.model import AgentFacts, AgentTask, Command
+from corral.adapter import AgentFacts, AgentTask, Command, End, HangUp, Leave, Line, Telling
+from corral.events import AgentEvent
+
+#: What reading a line may lead to: events for the engine, and words for the agent.
+Heard = AgentEvent | Line | HangUp
 
 
 class Conversation(Protocol):
-    """Reads one attempt's output; one instance per attempt, so it may keep sums."""
+    """Reads one attempt's output; one instance per start of the program, so it may keep sums."""
 
-    def read(self, line: str) -> list[Event]:
-        """Turn a line into events; never raises: an unknown line is `Unparsed`."""
+    def read(self, line: str) -> Sequence[Heard]:
+        """Turn a line into events and answers; never raises: an unknown line is `Unparsed`."""
         ...
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> Sequence[AgentEvent]:
         """Have the last word: called once, after the last line."""
+        ...
+
+
+@runtime_checkable
+class Listens(Conversation, Protocol):
+    """An agent that can be told something while it works."""
+
+    def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
+        """Put what a person wants into the agent's language; nothing, if that waits until its turn ends."""
         ...
 
 
@@ -30,4 +43,4 @@ class Agent(Protocol):
         """Say what to start; argv[0] is a program name or path."""
         ...
 
-    def converse(self) -> Conversation: ...
+    def converse(self, task: AgentTask, /) -> Conversation: ...

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
 from corral.agents import trouble
 from corral.agents.stream_json import Dialect, StreamJson
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command
 
 WRITERS = ("write_file", "edit", "notebook_edit")
 DIALECT = Dialect(
@@ -58,5 +58,5 @@ class Qwen:
             files={".qwen/settings.json": msgspec.json.encode(settings)},
         )
 
-    def converse(self) -> StreamJson:
+    def converse(self, _: AgentTask) -> StreamJson:
         return StreamJson(DIALECT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
 from corral.agents.our_events import OurEvents
 from corral.errors import BadRequest
-from corral.model import AgentFacts, AgentProfile, AgentTask, Command
 
 PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
@@ -29,5 +29,5 @@ class Scripted:
             programs=(script,),
         )
 
-    def converse(self) -> OurEvents:
+    def converse(self, _: AgentTask) -> OurEvents:
         return OurEvents("the script")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct, field
 
+from corral.adapter import End, HangUp, Line
 from corral.agents import trouble
 from corral.agents.shown import shown
-from corral.events import CalledTool, Changed, Ended, Event, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import AgentEvent, CalledTool, Changed, Ended, Heeded, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
@@ -70,6 +71,7 @@ class _Line(Struct):
     api_error_status: int | None = None
     structured_output: Raw = Raw(b"")
     error: _Problem | None = None
+    isReplay: bool = False  # noqa: N815 -- a message it was given, said back
 
 
 _DECODE = msgspec.json.Decoder(_Line)
@@ -80,13 +82,16 @@ class StreamJson:
         self._dialect = dialect
         self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
         self._ended = False
+        self._tokens = Tokens()  # of the turns that are over
 
-    def read(self, line: str) -> list[Event]:
+    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         try:
             message = _DECODE.decode(line)
         except (msgspec.DecodeError, UnicodeError):
             return [Unparsed(line)]
         match message.type:
+            case "user" if message.isReplay:
+                return [Heeded(_words(message.message))]
             case "assistant" | "user":
                 return self._blocks(message.message)
             case "result":
@@ -98,17 +103,17 @@ class StreamJson:
             case _:
                 return []
 
-    def exited(self, code: int, stderr: str) -> list[Event]:
+    def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
-        return trouble.no_result(self._dialect.program, code, stderr, hints=self._dialect.hints)
+        return trouble.no_result(self._dialect.program, end.code, end.stderr, hints=self._dialect.hints)
 
-    def _blocks(self, message: _Message | None) -> list[Event]:
+    def _blocks(self, message: _Message | None) -> list[AgentEvent]:
         if message is None or isinstance(message.content, str):
             return []
         return [event for block in message.content for event in self._block(block)]
 
-    def _block(self, block: _Block) -> list[Event]:
+    def _block(self, block: _Block) -> list[AgentEvent]:
         match block.type:
             case "text":
                 return [Said(block.text)] if block.text else []
@@ -125,7 +130,7 @@ class StreamJson:
             case _:
                 return []
 
-    def _result(self, message: _Line) -> list[Event]:
+    def _result(self, message: _Line) -> list[AgentEvent]:
         usage = message.usage or _Usage()
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
         tokens = Tokens(
@@ -134,9 +139,10 @@ class StreamJson:
             usage.cache_read_input_tokens,
             usage.cache_creation_input_tokens,
         )
-        return [Spent(tokens, message.total_cost_usd), *self._ending(message)]
+        self._tokens += tokens  # each turn tells its own; the money is told as a sum
+        return [Spent(self._tokens, message.total_cost_usd), *self._ending(message)]
 
-    def _ending(self, message: _Line) -> list[Event]:
+    def _ending(self, message: _Line) -> list[AgentEvent]:
         text = message.result or (message.error.message if message.error else "")
         if message.subtype == "error_max_budget_usd":
             return [Ended(ok=False, text=text, status="over_budget")]
@@ -148,6 +154,14 @@ class StreamJson:
         output = msgspec.json.decode(message.structured_output) if bytes(message.structured_output) else None
         denied = tuple(dict.fromkeys(denial.tool_name for denial in message.permission_denials))
         return [Ended(ok=True, text=text, output=output, denied=denied)]
+
+
+def _words(message: _Message | None) -> str:
+    if message is None:
+        return ""
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(block.text for block in message.content)
 
 
 def _text(content: Raw) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from corral.events import Ended, Event, Limited
+from corral.events import AgentEvent, Ended, Limited
 from corral.model import ErrorClass, Failure
 
 MOST_WORDS = 2000
@@ -71,11 +71,11 @@ def own_retries(settings: Mapping[str, str]) -> int:
 
 def failed(
     status: int | None, message: str, *, text: str = "", hints: Mapping[ErrorClass, str] | None = None
-) -> list[Event]:
+) -> list[AgentEvent]:
     """Tell a bad ending whose cause the program told; a limit is told as such before."""
     message = message[:MOST_WORDS]
     kind = error_class(status if status is not None else status_in(message), message)
-    limited: list[Event] = [Limited(message)] if kind == "rate_limit" else []
+    limited: list[AgentEvent] = [Limited(message)] if kind == "rate_limit" else []
     return [*limited, Ended(ok=False, text=text, error=Failure(kind, message, (hints or {}).get(kind, "")))]
 
 
@@ -88,7 +88,7 @@ def ended_well(text: str, *, used_tools: bool, denied: Iterable[str] = ()) -> En
 
 def no_result(
     program: str, code: int, words: str, *, text: str = "", hints: Mapping[ErrorClass, str] | None = None
-) -> list[Event]:
+) -> list[AgentEvent]:
     """Tell the ending of a program that is gone without having said how it ended; `words` are its last ones."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     telling = next((line for line in reversed(lines) if error_class(status_in(line), line) != "crash"), None)

@@ -12,25 +12,14 @@ from pathlib import Path
 import msgspec
 
 from corral import __version__
+from corral.adapter import AgentTask, Hook, Steer
 from corral.engine import hooks
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.events import Checked, Ended, Event, Moved, Noted
-from corral.model import (
-    ENCODER,
-    AgentTask,
-    AttemptRecord,
-    CheckResult,
-    Cost,
-    ErrorClass,
-    Failure,
-    Hook,
-    Node,
-    Receipt,
-    SandboxReport,
-)
+from corral.events import Checked, Ended, Event, Heeded, Moved, Noted
+from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Node, Receipt, SandboxReport
 from corral.rules import judge, naming, prompt, schedule
 from corral.rules.judge import Verdict
 from corral.world import collecting, workspace
@@ -84,11 +73,13 @@ class AttemptCourse:
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
         if record.continues:
-            made, told = await self.host.take_over(self.folder), prompt.continued()
+            made, told = await self.host.take_over(self.folder), prompt.continued(record.steers)
         else:
-            made, told = await self.host.make(self.folder, self.host.plan.base), prompt.build(task, record.fed_back)
+            told = prompt.build(task, record.fed_back, record.steers)
+            made = await self.host.make(self.folder, self.host.plan.base)
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
+        record.steers = ()
         self.recorder.step("working")
         asked = AgentTask(
             prompt=told,
@@ -102,8 +93,31 @@ class AttemptCourse:
         )
         limits = Limits(timeout_seconds=task.timeout_seconds, idle_seconds=task.idle_seconds)
         ended = await self.host.work(made, dressed, asked, limits, self._hear)
+        while record.steers and self._ended_well(ended.why):
+            asked = self._another_turn(asked)
+            ended = await self.host.work(made, dressed, asked, limits, self._hear)
         self._take(ended.why)
         self.recorder.step("worked")
+
+    def steer(self, text: str) -> bool:
+        """Take in what a person wants besides; return whether the agent is told while it works."""
+        self.record.steers = (*self.record.steers, text)
+        self.recorder.step(self.record.phase)
+        return self.host.tell(Steer(text))
+
+    def _ended_well(self, why: str) -> bool:
+        ended = self.recorder.ended
+        return why in ("exited", "lingered") and ended is not None and ended.ok and not self.host.stop.is_set()
+
+    def _another_turn(self, asked: AgentTask) -> AgentTask:
+        """Prepare the turn in which an agent hears what it could not be told while it worked."""
+        steers, session = self.record.steers, self.attempt.session if self.record.resumes else None
+        for text in steers:
+            self.recorder.emit(Heeded(text))
+        told = prompt.steered(self.node.task, steers, remembers=session is not None)
+        self.host.keep("prompt-next.txt", told)
+        self.recorder.new_turn()
+        return msgspec.structs.replace(asked, prompt=told, session=session, budget_usd=self.recorder.remaining_usd())
 
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)

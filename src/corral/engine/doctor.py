@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import agents, config
+from corral.adapter import AgentProfile
 from corral.config import Config
 from corral.engine.engine import Engine
 from corral.engine.outfit import Outfit
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
-from corral.model import AgentProfile
 from corral.world import git, process
 from corral.world.process import Start
 from corral.world.sandbox import visible

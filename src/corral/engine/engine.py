@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from corral.engine.recorder import Listener
 
 
+ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
+
+
 class Engine:
     """The one engine; it may live in any process. Its reading half needs no event loop and starts quickly."""
 
@@ -200,6 +203,27 @@ class Engine:
         if not self._take_over(run):
             raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
         return await self.drive(run, listen)
+
+    async def steer(self, name: str, text: str, by: str) -> str:
+        """Tell the agents of a run something while they work; return what became of it, in words."""
+        run = self.store.find(name)
+        record = self.store.run(run)
+        if not text.strip():
+            raise BadRequest("there is nothing to tell", hint='say it: corral steer @last "also update the docs"')
+        if record.status not in (*OPEN, "limited"):
+            raise BadRequest(f"run {run} is over: {record.status}", hint="start a new one with `corral run`")
+        order = self.store.order(run, "steer", by, time.time(), text)
+        waits = f"kept: it is told when run {run} goes on (corral resume {run})"
+        bell, until = Bell(self.store.folder), time.monotonic() + ANSWER_SECONDS
+        try:
+            while time.monotonic() < until and not self._orphaned(run):
+                answer = self.store.order_answer(order)
+                if answer is not None:
+                    return answer
+                await bell.listen(0.2)
+        finally:
+            bell.close()
+        return waits if self._orphaned(run) or record.status == "limited" else "kept: it is told at the next turn"
 
     def _wake_up(self, run: str) -> None:
         """Open a parked run again: the person says that its quota is back."""

@@ -8,8 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from corral.adapter import Hook
 from corral.errors import Blocked, CorralError
-from corral.model import ENCODER, Hook
+from corral.model import ENCODER
 from corral.world import process
 from corral.world.process import Start
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.agents.protocol import Conversation
+from corral.adapter import AgentTask, Leave, Telling
+from corral.engine.listening import Listening
 from corral.engine.logs import Log, Tail
 from corral.engine.outfit import Outfit
 from corral.errors import CorralError, SetupFailed
-from corral.events import Ended, Event, Noted, Unparsed
-from corral.model import AgentTask, CheckResult, Level, RunPlan, Task
+from corral.events import Event
+from corral.model import CheckResult, Level, RunPlan, Task
 from corral.rules import naming
 from corral.world import collecting, process, workspace
 from corral.world.collecting import Taken
@@ -28,8 +29,7 @@ from corral.world.sandbox.confine import agent_owner, confine, home_in_box
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
-MOST_UNPARSED = 2000
-LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
+MOST_READ_BACK = 4 << 20
 
 
 class Host:
@@ -41,6 +41,7 @@ class Host:
         self.logs = state / "logs" / attempt
         self._owner = agent_owner(attempt) if self.level != "none" else None
         self._logins: list[str] = []
+        self._listening: Listening | None = None
 
     # --- the workspace
 
@@ -83,7 +84,8 @@ class Host:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed = made.tree.parent, self.level != "none"
         home = home_in_box(self._box(made, folder), self.level)
-        command = dressed.agent.start(structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed))
+        task = structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed)
+        command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
         env = {**command.env, **dressed.env}
@@ -92,20 +94,31 @@ class Host:
         box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
         if boxed:  # one box is quicker than two, and whoever works there may collect there
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
-        listening = _Listening(dressed.agent.converse(), emit)
+        conversation = dressed.agent.converse(task)
+        listening = self._listening = Listening(conversation, emit, lambda left: self._leave(made, left))
         logs = {name: Log(self.logs / f"{name}.log") for name in ("stdout", "stderr")}
 
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
 
         try:
-            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=boxed) as start:
-                ended = await process.follow(start, limits, listening.hear, raw, self.stop, listening.enough)
+            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=boxed) as confined:
+                start = structs.replace(confined, talks=command.talks)
+                ended = await process.follow(start, limits, listening.hear, raw, self.stop, listening.talk)
         finally:
+            self._listening = None
             for log in logs.values():
                 log.close()
-        listening.close(ended)
+        read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
+        listening.close(ended, {name: content for name, content in read.items() if content is not None})
         return ended
+
+    def tell(self, order: Telling) -> bool:
+        """Tell the agent something while it works; return whether it is one that listens, and still does."""
+        return self._listening is not None and self._listening.tell(order)
+
+    def _leave(self, made: Workspace, left: Leave) -> None:
+        workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
 
     async def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():
@@ -250,36 +263,6 @@ class Host:
                 return await process.follow(start, limits, _unheard, raw, self.stop)
         finally:
             log.close()
-
-
-class _Listening:
-    """Reads an agent's lines with its conversation, and knows when it has said its last word."""
-
-    def __init__(self, conversation: Conversation, emit: Callable[[Event], None]) -> None:
-        self._conversation, self._emit = conversation, emit
-        self._errors = Tail()
-        self.enough = asyncio.Event()
-
-    def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
-        if stream == "stderr":
-            self._errors.write(line + b"\n")
-        elif cut:
-            self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
-        else:
-            self._tell(self._conversation.read(line.decode(errors="replace")))
-
-    def close(self, ended: Exit) -> None:
-        self._tell(self._conversation.exited(ended.code, self._errors.text()))
-        for leftover in ended.leftovers:
-            self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
-        if ended.why == "lingered":
-            self._emit(Noted("it had ended but did not leave: its process was ended"))
-
-    def _tell(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._emit(event)
-            if isinstance(event, Ended) and not self.enough.is_set():
-                asyncio.get_running_loop().call_later(LINGER_SECONDS, self.enough.set)
 
 
 def _quoted(value: str) -> str:

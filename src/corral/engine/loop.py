@@ -15,7 +15,7 @@ from corral.engine.places import repository_of
 from corral.engine.recorder import Listener, Recorder, tell
 from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
-from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
+from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Order, Status
 from corral.rules import naming, prompt, schedule
 from corral.world import workspace
 from corral.world.custody import sweep
@@ -35,7 +35,7 @@ class Drive:
         self.repository = repository_of(self.plan, store.folder)
         self.nodes = {node.id: node for node in self.plan.flow.nodes}
         self._driven: dict[str, asyncio.Task[None]] = {}
-        self._stops: dict[str, asyncio.Event] = {}
+        self._courses: dict[str, AttemptCourse] = {}
         self._wake = asyncio.Event()
         self._stopping: str | None = None
         self._waits_until = 0.0
@@ -63,8 +63,8 @@ class Drive:
     def stop(self, reason: str) -> None:
         """End all attempts, keep their work, and let the run reach its end as `stopped`."""
         self._stopping = self._stopping or reason
-        for stop in self._stops.values():
-            stop.set()
+        for course in self._courses.values():
+            course.host.stop.set()
         self._wake.set()
 
     async def _turn(self) -> bool:
@@ -128,7 +128,7 @@ class Drive:
                 task.result()  # these never end by themselves: the store or the lease is lost
         for attempt, task in list(self._driven.items()):
             if task.done():
-                del self._driven[attempt], self._stops[attempt]
+                del self._driven[attempt], self._courses[attempt]
                 task.result()  # our own fault is raised here, after it was recorded
 
     # --- actions
@@ -155,6 +155,7 @@ class Drive:
                 attempt.session = before.attempt.session
             elif before:
                 record.fed_back = prompt.feedback(before.attempt)
+            record.steers = before.steers if before else ()
             self.store.save_attempt(record)
             self.store.move_node(self.run, NodeState(id=node.id, status="running"))
             self._note(Moved(f"attempt {name}", "running", f"{action.agent}, try {action.number}"), node.id, name)
@@ -170,7 +171,8 @@ class Drive:
         course = AttemptCourse(recorder, node, lambda: self._dress(record.attempt.agent), host)
         task = asyncio.create_task(course.carry_out())
         task.add_done_callback(lambda _: self._wake.set())
-        self._driven[record.attempt.id], self._stops[record.attempt.id] = task, stop
+        self._driven[record.attempt.id], self._courses[record.attempt.id] = task, course
+        self._take_orders()  # some may have waited for somebody to tell
 
     def _settle(self, action: schedule.Settle) -> None:
         state = NodeState(
@@ -218,9 +220,24 @@ class Drive:
                 raise CorralError(f"another process has taken over run {self.run}", hint="see `corral ls`")
 
     def _take_orders(self) -> None:
-        if orders := self.store.orders(self.run):
-            self.stop(f"stopped by {orders[0].by}")
-            self.store.take_orders(self.run, time.time())
+        for order in self.store.orders(self.run):
+            if order.verb == "stop":
+                self.stop(f"stopped by {order.by}")
+                self.store.take_order(order.id, time.time())
+            elif self._courses:  # otherwise it waits for an attempt that can be told
+                self.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
+
+    def _steer(self, order: Order) -> list[str]:
+        """Tell every attempt at work what a person wants besides; return what became of it, in words."""
+        words: list[str] = []
+        for name, course in self._courses.items():
+            agent = course.attempt.agent
+            self._note(Noted(f"{order.by} says: {order.text}"), course.record.node, name)
+            if course.steer(order.text):
+                words.append(f"told {agent} ({name}), which is at work")
+            else:
+                words.append(f"{agent} ({name}) does not listen while it works: it is told at its next turn")
+        return words
 
     async def _hear_orders(self) -> None:
         """Learn of orders from other processes as soon as they are written."""

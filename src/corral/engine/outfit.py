@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral import agents
+from corral.adapter import AgentProfile, Command, Hook
 from corral.agents import Agent
 from corral.config import Config
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentProfile, Command, Hook
 from corral.world.sandbox import visible
 
 PLAYER = Path(__file__).parent.parent / "player.py"

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from msgspec import structs
 
 from corral.errors import CorralError
-from corral.events import VITAL, Ended, Event, Heard, Limited, Noted, Spent, Started
-from corral.model import ENCODER, AttemptRecord, Cost, Phase
+from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
+from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -27,6 +27,7 @@ class Recorder:
         self.record, self.attempt = record, record.attempt
         self._store, self._listen, self._budget_usd = store, listen, budget_usd
         self._events = self._vital = self._bytes = 0
+        self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.over_budget = False
         self.ended: Ended | None = None  #: its last word so far
 
@@ -34,6 +35,11 @@ class Recorder:
         """Store that the attempt has come this far."""
         self.record.phase = phase
         self._store.save_attempt(self.record)
+
+    def new_turn(self) -> None:
+        """The agent is started once more in this attempt: what it spends from here on comes on top."""
+        self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
+        self.ended = None
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -85,6 +91,11 @@ class Recorder:
                     self.step(self.record.phase)  # by its session the agent can go on after a crash
             case Spent():
                 self._spend(event)
+            case Heeded(text=text) if text in self.record.steers:
+                left = list(self.record.steers)
+                left.remove(text)
+                self.record.steers = tuple(left)
+                self.step(self.record.phase)
             case Limited(until=until):
                 self.record.until = until
             case Ended():
@@ -94,8 +105,8 @@ class Recorder:
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""
-        self.attempt.tokens = spent.tokens
-        usd = spent.usd
+        self.attempt.tokens = self._tokens_before + spent.tokens
+        usd = None if spent.usd is None else self._usd_before + spent.usd
         if usd is None or not math.isfinite(usd) or usd < (self.attempt.cost.usd or 0.0):
             return
         self.attempt.cost = Cost(usd, "reported")

@@ -11,11 +11,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import config
+from corral.adapter import AgentProfile, AgentTask
 from corral.config import Config
 from corral.engine import briefing
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentChoice, AgentProfile, AgentTask, Request, RunPlan, Task
+from corral.model import AgentChoice, Request, RunPlan, Task
 from corral.rules import strategies
 from corral.world import git, plain_folder
 from corral.world.git import Found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from corral.model import Attempt, Task
 
 MOST_OUTPUT = 4000
 
 
-def build(task: Task, fed_back: str = "") -> str:
+def build(task: Task, fed_back: str = "", steers: Sequence[str] = ()) -> str:
     """Return the prompt; a plain task is passed on word for word."""
     parts = [*task.briefing, task.prompt]
     if task.files:
@@ -16,12 +18,22 @@ def build(task: Task, fed_back: str = "") -> str:
         parts.append("Change no files: only look and answer.")
     if fed_back:
         parts.append(fed_back)
+    parts += steers
     return "\n\n".join(parts)
 
 
-def continued() -> str:
+def continued(steers: Sequence[str] = ()) -> str:
     """Return what an agent hears when its own session goes on after an interruption."""
-    return "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."
+    going_on = "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."
+    return "\n\n".join([going_on, *steers])
+
+
+def steered(task: Task, steers: Sequence[str], *, remembers: bool) -> str:
+    """Return what an agent hears that had ended its turn when a person had something to add."""
+    if remembers:
+        return "\n\n".join(steers)
+    worked = "You have worked on this already; your workspace is as you left it. Now also do this:"
+    return "\n\n".join([build(task), worked, *steers])
 
 
 def feedback(failed: Attempt) -> str:

@@ -19,6 +19,7 @@ from corral.world.custody import Leftover, first_child, sweep
 MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
+MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered"]
 
@@ -45,6 +46,7 @@ class Start(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     cwd: str | None = None
     stdin: bytes = b""
+    talks: bool = False  #: stdin stays open after that, for what is said later
     pass_fds: tuple[int, ...] = ()
     owner: Owner | None = None
     tag: str = ""  #: the value of CORRAL_ATTEMPT in its environment, by which leftovers are found
@@ -57,6 +59,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 3600.0
     idle_seconds: float = 3600.0
     grace_seconds: float = GRACE_SECONDS
+
+
+class Talk:
+    """What a running program is still to be told, and whether it may be ended because it has no more to say."""
+
+    def __init__(self) -> None:
+        self.words: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNHEARD)  #: None closes its stdin
+        self.enough = asyncio.Event()
+
+    def say(self, data: bytes | None) -> None:
+        try:
+            self.words.put_nowait(data)
+        except asyncio.QueueFull:
+            self.enough.set()  # it asks and asks, and never listens
 
 
 class Exit(Struct, frozen=True, kw_only=True):
@@ -93,7 +109,7 @@ async def run(
     try:
         async with asyncio.timeout(timeout):
             _, out, err, _ = await asyncio.gather(
-                _feed(process, start.stdin),
+                _feed(process, start.stdin, None),
                 _all(process.stdout, most, sink),
                 _all(process.stderr, most, None),
                 process.wait(),
@@ -114,16 +130,16 @@ async def follow(
     heard: Callable[[str, bytes, bool], None],
     raw: Callable[[str, bytes], None],
     stop: asyncio.Event,
-    enough: asyncio.Event | None = None,
+    talk: Talk | None = None,
 ) -> Exit:
     """Run a program to its end or to a limit.
 
-    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte; `enough` ends a program that has
-    nothing more to say and does not leave. Whatever happens, also when this is
+    `heard(stream, line, cut)` gets each line, `raw(stream, chunk)` every byte. Whatever happens, also when this is
     cancelled, nothing it started is alive afterwards.
     """
     process = await _spawn(start)
-    watch = _Watch(limits, stop, enough or asyncio.Event())
+    talk = talk or Talk()
+    watch = _Watch(limits, stop, talk.enough)
     why: Why = "exited"
     tasks: list[asyncio.Task[Any]] = []
     try:
@@ -131,7 +147,7 @@ async def follow(
             asyncio.create_task(_read(stream, name, watch, heard, raw))
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
-        feeding = asyncio.create_task(_feed(process, start.stdin))
+        feeding = asyncio.create_task(_feed(process, start.stdin, talk.words if start.talks else None))
         ended = asyncio.create_task(_exited(process))
         watching = asyncio.create_task(watch.until_over())
         broken = asyncio.create_task(_first_failure(reading))
@@ -281,7 +297,7 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
             *start.argv,
             env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
             cwd=start.cwd,
-            stdin=asyncio.subprocess.PIPE if start.stdin else asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             pass_fds=start.pass_fds,
@@ -296,12 +312,16 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
 
 
-async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+async def _feed(
+    process: asyncio.subprocess.Process, data: bytes | None, words: asyncio.Queue[bytes | None] | None
+) -> None:
     if process.stdin is None:
         return
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(data)
-        await process.stdin.drain()
+        while data is not None:
+            process.stdin.write(data)
+            await process.stdin.drain()
+            data = await words.get() if words else None
         process.stdin.close()
         await process.stdin.wait_closed()
 

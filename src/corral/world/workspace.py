@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -184,6 +185,23 @@ def write_below(root: Path, name: str, source: BinaryIO, owner: Owner | None = N
             shutil.copyfileobj(source, file)
             if owner:
                 os.fchown(file.fileno(), owner.uid, owner.gid)
+    finally:
+        os.close(place)
+
+
+def read_below(root: Path, name: str, most: int) -> bytes | None:
+    """Read a file below a folder that an agent may have prepared: no link is followed, no pipe waited for."""
+    *folders, last = Path(name).parts
+    place = os.open(root, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            os.close(place)
+            place = inner
+        with os.fdopen(os.open(last, os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place), "rb") as file:
+            return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except OSError:
+        return None
     finally:
         os.close(place)
 

@@ -1,4 +1,4 @@
-"""`stop`, `resume`, `trust`: act on runs, from any process."""
+"""`stop`, `resume`, `steer`, `trust`: act on runs, from any process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import click
+import msgspec
 
 from corral import config
 from corral.engine.engine import Engine
@@ -35,6 +36,21 @@ def stop(run: str, *, as_json: bool) -> int:
         engine.close()
     click.echo(document(after).decode() if as_json else "\n".join(words.summary(after)))
     return 0
+
+
+@click.command()
+@run_argument
+@click.argument("text")
+@json_option
+def steer(run: str, text: str, *, as_json: bool) -> None:
+    """Tell the agents of RUN something while they work, e.g. "also update the docs"; says what became of it."""
+    engine = Engine()
+    try:
+        name = engine.show(run).run
+        answer = asyncio.run(engine.steer(name, text, _who()))
+    finally:
+        engine.close()
+    click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from corral.events import (
     Checked,
     Ended,
     Event,
+    Heeded,
     Limited,
     Moved,
     Noted,
@@ -169,6 +170,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"spent {f'${usd:.4f}' if usd is not None else '?'} ({tokens.input} in, {tokens.output} out)"
         case Asked(question):
             return f"asks: {question}"
+        case Heeded(text):
+            return f"heeds: {text}"
         case Limited(message):
             return f"limited: {message}"
         case Ended(ok=True):

@@ -65,10 +65,13 @@ INSERT INTO events (run, node, attempt, at, body) VALUES (?, ?, ?, ?, ?)
 SELECT seq, at, node, attempt, body FROM events WHERE run = :run AND seq > :after ORDER BY seq LIMIT :most
 
 -- name: add_order
-INSERT INTO orders (run, verb, by, at) VALUES (:run, :verb, :by, :at)
+INSERT INTO orders (run, verb, by, at, text) VALUES (:run, :verb, :by, :at, :text) RETURNING id
 
 -- name: orders
-SELECT id, verb, by FROM orders WHERE run = :run AND taken IS NULL ORDER BY id
+SELECT id, verb, by, text FROM orders WHERE run = :run AND taken IS NULL ORDER BY id
 
--- name: take_orders
-UPDATE orders SET taken = :at WHERE run = :run AND taken IS NULL
+-- name: take_order
+UPDATE orders SET taken = :at, answer = :answer WHERE id = :id
+
+-- name: order_answer
+SELECT answer FROM orders WHERE id = :id AND taken IS NOT NULL

@@ -184,16 +184,21 @@ class Store:
         with self.transaction():
             self._do("release_lease", id=run, owner=owner)
 
-    def order(self, run: str, verb: str, by: str, at: float) -> None:
+    def order(self, run: str, verb: str, by: str, at: float, text: str = "") -> int:
         with self.transaction():
-            self._do("add_order", run=run, verb=verb, by=by, at=at)
+            return cast("int", self._rows("add_order", run=run, verb=verb, by=by, at=at, text=text)[0]["id"])
 
     def orders(self, run: str) -> list[Order]:
-        return [Order(row["id"], row["verb"], row["by"]) for row in self._rows("orders", run=run)]
+        return [Order(row["id"], row["verb"], row["by"], row["text"]) for row in self._rows("orders", run=run)]
 
-    def take_orders(self, run: str, at: float) -> None:
+    def take_order(self, order: int, at: float, answer: str = "") -> None:
+        """Remember that an order was carried out, and what whoever gave it is told."""
         with self.transaction():
-            self._do("take_orders", run=run, at=at)
+            self._do("take_order", id=order, at=at, answer=answer)
+
+    def order_answer(self, order: int) -> str | None:
+        found = self._rows("order_answer", id=order)
+        return cast("str", found[0]["answer"] or "") if found else None
 
     # --- nodes and attempts
 

@@ -1,0 +1,121 @@
+"""What passes between the engine and an agent's file: what is known of it, what it is asked, what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+
+class AgentProfile(Struct, frozen=True, kw_only=True):
+    """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
+
+    program: str | None = None
+    model: str | None = None
+    env: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    hosts: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    prompt: Literal["argument", "stdin", "file"] = "argument"
+    output: Literal["text", "json", "jsonl", "regex", "claude"] = "text"
+    result: str | None = None
+    success: str | None = None
+    cost: str | None = None
+    tokens: str | None = None
+    cost_usd: float | None = None
+    fallback: tuple[str, ...] = ()
+    family: str | None = None
+    role: str | None = None
+    instructions: str | None = None
+    folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
+
+    on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
+    run: str | None = None  #: a shell command
+    python: str | None = None  #: `module:function`
+    agent: str = "*"
+    model: str = "*"
+    type: str = "*"
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """What is known about an agent's program before it is asked."""
+
+    name: str
+    family: str
+    programs: tuple[str, ...] = ()  #: names to look for on PATH
+    version: tuple[str, ...] = ("--version",)
+    keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
+    login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
+    resumes: bool = False
+    reports_cost: bool = False
+    install: str = ""
+    steers: Literal["live", "turn", "no"] = "no"  #: heeds what it is told at its next step, when its turn ends, or not
+
+
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """What an agent's file is told about the attempt it is to start."""
+
+    prompt: str
+    workspace: str
+    home: str
+    model: str | None = None
+    session: str | None = None  #: continue this one
+    budget_usd: float | None = None
+    read_only: bool = False
+    boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
+    number: int = 1  #: which try this is
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What to start: the only thing an agent's file hands to the machine."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: written below HOME first
+    programs: tuple[str, ...] = ()  #: paths besides argv[0] that it must be able to read
+    talks: bool = False  #: its stdin stays open after `stdin`, until its conversation hangs up
+    read_back: tuple[str, ...] = ()  #: files below the workspace that its last word depends on
+
+
+class Line(Struct, frozen=True):
+    """Something to write to the agent's stdin; the newline is added."""
+
+    text: str
+
+
+class HangUp(Struct, frozen=True):
+    """Close the agent's stdin: there is nothing more to tell it."""
+
+
+class Leave(Struct, frozen=True):
+    """A file to put where the agent looks for it, below its workspace."""
+
+    path: str
+    content: bytes
+
+
+class Steer(Struct, frozen=True):
+    """What a person wants to add while the agent works."""
+
+    text: str
+
+
+class Cancel(Struct, frozen=True):
+    """Ask the agent to stop what it is doing, in its own language, before it is told by a signal."""
+
+
+Telling = Steer | Cancel
+
+
+class End(Struct, frozen=True):
+    """How the agent's program ended, and what was asked to be read back."""
+
+    code: int
+    stderr: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])

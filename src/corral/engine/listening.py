@@ -1,0 +1,65 @@
+"""Hear what an agent says and answer it: its lines become events, what it is to be told becomes its lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from corral.adapter import End, HangUp, Leave, Line, Telling
+from corral.agents.protocol import Conversation, Heard, Listens
+from corral.engine.logs import Tail
+from corral.events import Ended, Event, Noted, Unparsed
+from corral.world.process import Exit, Talk
+
+MOST_UNPARSED = 2000
+LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
+
+
+class Listening:
+    """One conversation with one running program."""
+
+    def __init__(
+        self, conversation: Conversation, emit: Callable[[Event], None], leave: Callable[[Leave], None]
+    ) -> None:
+        self._conversation, self._emit, self._leave = conversation, emit, leave
+        self._errors = Tail()
+        self.talk = Talk()
+        self._over = False
+
+    def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+        if stream == "stderr":
+            self._errors.write(line + b"\n")
+        elif cut:
+            self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
+        else:
+            self._act(self._conversation.read(line.decode(errors="replace")))
+
+    def tell(self, order: Telling) -> bool:
+        """Tell the agent something while it works; return whether it is one that listens."""
+        if self._over or not isinstance(self._conversation, Listens):
+            return False
+        self._act(self._conversation.tell(order))
+        return True
+
+    def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
+        self._over = True
+        self._act(self._conversation.exited(End(ended.code, self._errors.text(), files)))
+        for leftover in ended.leftovers:
+            self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
+        if ended.why == "lingered":
+            self._emit(Noted("it had ended but did not leave: its process was ended"))
+
+    def _act(self, heard: Sequence[Heard | Leave]) -> None:
+        for each in heard:
+            match each:
+                case Line(text=text):
+                    self.talk.say(text.encode() + b"\n")
+                case HangUp():
+                    self.talk.say(None)
+                case Leave():
+                    self._leave(each)
+                case _:
+                    self._emit(each)
+                    if isinstance(each, Ended) and not self._over:
+                        self._over = True
+                        asyncio.get_running_loop().call_later(LINGER_SECONDS, self.talk.enough.set)
