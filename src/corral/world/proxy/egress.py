@@ -1,0 +1,171 @@
+"""The network of a box: an HTTP proxy that leads to the hosts that a rule allows, and tells of each decision."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import re
+import socket
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from corral.world.proxy import http1
+from corral.world.proxy.dialing import Dialer
+from corral.world.proxy.door import Client, Door, Limits, Peer, Refused
+from corral.world.proxy.exchange import Back, carry
+from corral.world.proxy.http1 import Malformed, Request
+from corral.world.proxy.secret import Secret
+from corral.world.proxy.tunnel import WrongName, tunnel
+
+MOST_TOLD = 1000
+PLACE = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,255}))(?::(?P<port>\d{1,5}))?")
+WHOLE = re.compile(r"http://(?P<place>[^/?#]*)(?P<path>[/?][^#]*)?", re.IGNORECASE)
+
+Told = Callable[[str, int, bool, str], None]  #: host, port, allowed, why not
+
+
+class Rule(Protocol):
+    """Decides; None means yes, words say why not."""
+
+    def refusal(self, host: str, port: int) -> str | None: ...
+    def address_refusal(self, host: str, port: int, reached: str) -> str | None: ...
+
+
+class Egress:
+    """Serves a listening socket: CONNECT for all that is encrypted, whole URLs for plain HTTP.
+
+    `token`, where the socket can be reached by others than the box: who comes must give it as the password of
+    the proxy's URL (`http://corral:TOKEN@127.0.0.1:PORT`).
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        rule: Rule,
+        told: Told,
+        *,
+        dialer: Dialer | None = None,
+        limits: Limits | None = None,
+        token: Secret | None = None,
+    ) -> None:
+        self._rule, self._told = rule, _Once(told)
+        self._limits = limits or Limits()
+        self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
+        self._token = token
+        self._door = Door(listener, self._answer, self._limits, gateway="the box's way out")
+
+    async def __aenter__(self) -> Self:
+        await self._door.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._door.close()
+
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._door.count
+
+    async def _answer(self, client: Client) -> None:
+        request = await client.request(self._limits.head_seconds)
+        if request is None:
+            return
+        if self._token and not _gives(request, self._token):
+            raise Refused(407, "the token of this attempt is needed", ("Proxy-Authenticate", 'Basic realm="corral"'))
+        if request.method == "CONNECT":
+            host, port = _place(request.target, None)
+            async with await self._reach(host, port, plain=False) as upstream:
+                await self._tunnel(client, upstream, host, port)
+        else:
+            await self._forward(client, request)
+
+    async def _reach(self, host: str, port: int, *, plain: bool) -> Peer:
+        """Ask the rule about a host and where it leads, tell what it said, and connect."""
+        why = self._rule.refusal(host, port)
+        hop = self._dialer.hop(host, plain=plain)
+        if why is None and hop and _is_address(host):
+            why = self._rule.address_refusal(host, port, host)
+        if why:
+            self._told(host, port, why)
+            raise Refused(403, why)
+        if hop:
+            self._told(host, port, "")
+            return await self._dialer.connect_over(hop, host, port, tunnel=not plain)
+        try:
+            upstream = await self._dialer.connect(
+                host, port, lambda found: self._rule.address_refusal(host, port, found)
+            )
+        except Refused as refused:
+            self._told(host, port, str(refused) if refused.status == 403 else "")
+            raise
+        self._told(host, port, "")
+        return upstream
+
+    async def _tunnel(self, client: Client, upstream: Peer, host: str, port: int) -> None:
+        client.answered = True
+        await client.send(b"HTTP/1.1 200 Connected\r\n\r\n")
+        try:
+            # Behind an address any name may stand; who listed it meant the machine.
+            await tunnel(client, upstream, lambda name: _is_address(host) or name == host, self._limits.idle_seconds)
+        except WrongName:
+            self._told(host, port, "TLS asked for another server by that way")
+            client.cut()
+
+    async def _forward(self, client: Client, request: Request) -> None:
+        found = WHOLE.fullmatch(request.target)
+        if not found:
+            raise Malformed(400, "a proxy is asked with CONNECT, or with a whole http:// URL")
+        host, port = _place(found["place"], 80)
+        ending = http1.framing_fields(request)  # refused before anybody is connected to
+        path = found["path"] or "/"
+        place, target = _written(host, port), path if path.startswith("/") else f"/{path}"
+        async with await self._reach(host, port, plain=True) as upstream:
+            hop = self._dialer.hop(host, plain=True)
+            first = f"{request.method} {f'http://{place}{target}' if hop else target} HTTP/1.1"
+            # The host that was asked about is the host that is named, whatever stood in the Host field.
+            fields = [("Host", place), *http1.carried(request.fields, but=("host", "expect"))]
+            fields += [*ending, ("Connection", "close"), *(hop.fields() if hop else [])]
+            await upstream.send(http1.encode(first, fields))
+            await carry(client, request, upstream, Back(), self._limits.idle_seconds)
+
+
+class _Once:
+    """Tells each decision about a host once, and stops where somebody makes names up."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._known: set[tuple[str, int, str]] = set()
+
+    def __call__(self, host: str, port: int, why: str) -> None:
+        if (host, port, why) in self._known or len(self._known) > MOST_TOLD:
+            return
+        self._known.add((host, port, why))
+        if len(self._known) > MOST_TOLD:
+            host, port, why = "*", 0, f"more than {MOST_TOLD} hosts were asked for: no more are told"
+        self._told(host, port, not why, why)
+
+
+def _gives(request: Request, token: Secret) -> bool:
+    for value in http1.values(request.fields, "proxy-authorization"):
+        scheme, _, encoded = value.partition(" ")
+        with contextlib.suppress(ValueError):
+            pair = base64.b64decode(encoded.strip(), validate=True).decode()
+            return scheme.lower() == "basic" and token.matches(pair.partition(":")[2])
+    return False
+
+
+def _place(text: str, default: int | None) -> tuple[str, int]:
+    found = PLACE.fullmatch(text)
+    port = int(found["port"]) if found and found["port"] else default
+    if not found or not port or port > 65535:
+        raise Malformed(400, "a host and a port are needed")
+    return (found["six"] or found["name"]).lower().removesuffix("."), port
+
+
+def _written(host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port == 80 else f"{name}:{port}"
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.rpartition(".")[2].isdigit()

@@ -1,0 +1,226 @@
+"""An agent's model provider, answered from outside its box: the real key is put in here, and usage is read here."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self
+from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct
+
+from corral.errors import BadRequest
+from corral.world.proxy import http1
+from corral.world.proxy.dialing import Dialer, secure
+from corral.world.proxy.door import Client, Door, Limits, Peer, Refused
+from corral.world.proxy.exchange import Back, carry
+from corral.world.proxy.http1 import Malformed, Response
+from corral.world.proxy.secret import Mask, Secret
+
+BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Meter(Protocol):
+    """Reads an answer's body as it comes."""
+
+    def feed(self, piece: bytes) -> None: ...
+    def end(self) -> None: ...
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """A key, what stands for it in the box, and where in a request it may stand."""
+
+    real: Secret
+    placeholder: str  #: not to be guessed where others than the box can reach the socket
+    headers: tuple[str, ...] = ("x-api-key", "authorization", "x-goog-api-key", "api-key")
+    query: tuple[str, ...] = ()  #: parameters of the URL; Gemini's may be `key`
+    needed: bool = False  #: a request without the placeholder is refused: where others can reach the socket
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\x21-\x7e]+", self.real.reveal()) or not re.fullmatch(r"[\x21-\x7e]+", self.placeholder):
+            raise BadRequest("a key is empty, or holds blanks or line ends", hint="set it again, without them")
+
+
+class Upstream:
+    """Where requests go: a base URL, and the certificates that are trusted besides the system's."""
+
+    def __init__(self, url: str, *, ca_file: str | None = None) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+            raise BadRequest("a provider's base URL is no http or https URL", hint="write it as https://host/path")
+        self.host, self.port = parts.hostname, port or (443 if parts.scheme == "https" else 80)
+        self.path = parts.path.rstrip("/")
+        self.place = parts.netloc
+        self.context = _context(ca_file) if parts.scheme == "https" else None
+
+
+def _context(ca_file: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()  # it heeds SSL_CERT_FILE
+    if ca_file:
+        try:
+            context.load_verify_locations(cafile=ca_file)
+        except OSError:
+            raise BadRequest(f"{ca_file} holds no certificates", hint="it must be a file in PEM form") from None
+    return context
+
+
+class Provider:
+    """Serves a listening socket: every request goes to one place, whatever it says.
+
+    `meter` is asked, with the content type, for something that reads a good answer as it passes.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        upstream: Upstream,
+        key: Key | None,
+        meter: Callable[[str], Meter],
+        *,
+        dialer: Dialer | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._upstream, self._key, self._meter = upstream, key, meter
+        self._limits = limits or Limits()
+        self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
+        self._door = Door(listener, self._answer, self._limits, gateway="the model's provider")
+
+    async def __aenter__(self) -> Self:
+        await self._door.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._door.close()
+
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._door.count
+
+    async def _answer(self, client: Client) -> None:
+        request = await client.request(self._limits.head_seconds)
+        if request is None:
+            return
+        if http1.values(request.fields, "upgrade"):
+            raise Refused(426, "no websocket goes this way: use plain HTTP")
+        if request.method not in METHODS:
+            raise Refused(405, "that method does not go this way")
+        ending = http1.framing_fields(request)
+        target = _target(request.target, self._upstream.path)
+        fields = http1.carried(request.fields, but=("host", "expect", "accept-encoding", "cookie"))
+        # Compressed, an answer could not be metered, nor be searched for the key.
+        fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
+        target, fields = self._with_key(target, fields)
+        async with await self._reach() as upstream:
+            head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
+            await upstream.send(head)
+            back = _Back(self._key, self._meter)
+            try:
+                await carry(client, request, upstream, back, self._limits.idle_seconds)
+            finally:
+                back.over()
+
+    async def _reach(self) -> Peer:
+        to = self._upstream
+        hop = self._dialer.hop(to.host, plain=False)
+        if hop:
+            peer = await self._dialer.connect_over(hop, to.host, to.port, tunnel=True)
+        else:
+            peer = await self._dialer.connect(to.host, to.port, lambda _: None)  # the person named it
+        if to.context:
+            try:
+                await secure(peer, to.context, to.host, self._limits.connect_seconds)
+            except BaseException:
+                peer.writer.transport.abort()
+                raise
+        return peer
+
+    def _with_key(self, target: str, fields: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
+        """Put the real key where the placeholder stands in the places named; another's key in them is left out.
+
+        Left out, since with a key of its own an agent could hand what it reads to an account of somebody else.
+        """
+        if self._key is None:
+            return target, list(fields)
+        placed, kept = False, list[tuple[str, str]]()
+        for name, value in fields:
+            if name.lower() not in self._key.headers:
+                kept.append((name, value))
+            elif (real := _in_header(value, self._key)) is not None:
+                placed = True
+                kept.append((name, real))
+        target, in_query = _in_query(target, self._key)
+        if self._key.needed and not placed and not in_query:
+            raise Refused(401, "the key of this attempt is needed")
+        return target, kept
+
+
+def _in_header(value: str, key: Key) -> str | None:
+    if value == key.placeholder:
+        return key.real.reveal()
+    found = BEARER.fullmatch(value)
+    return f"{found['scheme']} {key.real.reveal()}" if found and found["key"] == key.placeholder else None
+
+
+def _in_query(target: str, key: Key) -> tuple[str, bool]:
+    path, mark, query = target.partition("?")
+    if not mark or not key.query:
+        return target, False
+    kept, placed = list[str](), False
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        if unquote(name) not in key.query:
+            kept.append(part)
+        elif unquote(value) == key.placeholder:
+            placed = True
+            kept.append(f"{name}={quote(key.real.reveal(), safe='')}")
+    return path + (f"?{'&'.join(kept)}" if kept else ""), placed
+
+
+def _target(target: str, prefix: str) -> str:
+    """Return the target below the provider's own path; what would lead elsewhere is refused."""
+    path = target.partition("?")[0]
+    steps = [step.partition(";")[0] for step in re.split(r"[/\\]", unquote(path))]
+    if not target.startswith("/") or "#" in target or ".." in steps or "." in steps:
+        raise Malformed(400, "a path is needed, without steps back")
+    return prefix + target
+
+
+class _Back(Back):
+    """Takes the key out of what comes back, and lets what is good be metered."""
+
+    same_length = False
+
+    def __init__(self, key: Key | None, meter: Callable[[str], Meter]) -> None:
+        self._mask = Mask(key.real, key.placeholder) if key else None
+        self._choose = meter
+        self._meter: Meter | None = None
+
+    def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
+        encoded = [word for word in http1.words(response.fields, "content-encoding") if word != "identity"]
+        if 200 <= response.status < 300 and not encoded:
+            kind = http1.values(response.fields, "content-type")
+            self._meter = self._choose(kind[0].partition(";")[0].strip().lower() if kind else "")
+        reason, fields = super().head(response)
+        if self._mask:
+            return self._mask.text(reason), [(name, self._mask.text(value)) for name, value in fields]
+        return reason, fields
+
+    def piece(self, data: bytes) -> bytes:
+        if self._meter:
+            self._meter.feed(data)
+        return self._mask.feed(data) if self._mask else data
+
+    def rest(self) -> bytes:
+        return self._mask.end() if self._mask else b""
+
+    def over(self) -> None:
+        if self._meter:
+            self._meter.end()
