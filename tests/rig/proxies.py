@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.provider import Provider
@@ -103,7 +103,7 @@ class Upstream:
         self.came = 0
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> "Upstream":
+    def __enter__(self) -> Self:
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
         return self

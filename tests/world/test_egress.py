@@ -188,21 +188,23 @@ def test_tls_for_another_server_by_an_allowed_way_is_cut(tmp_path: Path) -> None
     certificates = Certificates(tmp_path, ["up.test", "other.test"])
     told: Told = []
     context = ssl.create_default_context(cafile=certificates.authority)
-    with Upstream(answering(), certificates.context()) as upstream:
-        with serving(out([f"private:up.test:{upstream.port}"], told, names=Names(HERE))) as served:
-            for name, reached in (("up.test", True), ("UP.test", True), ("other.test", False)):
-                client = dial(served.port)
-                client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
-                client.until(b"\r\n\r\n")
-                if reached:
-                    with context.wrap_socket(client.socket, server_hostname=name) as secured:
-                        secured.sendall(b"GET / HTTP/1.1\r\n\r\n")
-                        assert secured.recv(100).startswith(b"HTTP/1.1 200")
-                else:
-                    with pytest.raises(OSError):
-                        context.wrap_socket(client.socket, server_hostname=name)
-                    client.close()
-            served.empty()
+    with (
+        Upstream(answering(), certificates.context()) as upstream,
+        serving(out([f"private:up.test:{upstream.port}"], told, names=Names(HERE))) as served,
+    ):
+        for name, reached in (("up.test", True), ("UP.test", True), ("other.test", False)):
+            client = dial(served.port)
+            client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
+            client.until(b"\r\n\r\n")
+            if reached:
+                with context.wrap_socket(client.socket, server_hostname=name) as secured:
+                    secured.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                    assert secured.recv(100).startswith(b"HTTP/1.1 200")
+            else:
+                with pytest.raises(OSError):
+                    context.wrap_socket(client.socket, server_hostname=name)
+                client.close()
+        served.empty()
     assert [(host, allowed) for host, _, allowed, _ in told] == [("up.test", True), ("up.test", False)]
 
 
@@ -220,24 +222,25 @@ def test_a_greeting_in_many_small_records_hides_no_name() -> None:
     greeting = b"\1" + len(body).to_bytes(3, "big") + body
     records = b"".join(b"\x16\3\1\0\1" + bytes([byte]) for byte in greeting)
     got: list[bytes] = []
-    with Upstream(lambda stream: got.append(stream.rest())) as upstream:
-        with serving(out([f"private:up.test:{upstream.port}"], names=Names(HERE))) as served:
-            client = dial(served.port)
-            client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
-            client.until(b"\r\n\r\n")
-            for byte in records[:20]:
-                client.send(bytes([byte]))
-            client.send(records[20:])
-            assert client.rest() == b""
-            client.close()
+    with (
+        Upstream(lambda stream: got.append(stream.rest())) as upstream,
+        serving(out([f"private:up.test:{upstream.port}"], names=Names(HERE))) as served,
+    ):
+        client = dial(served.port)
+        client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
+        client.until(b"\r\n\r\n")
+        for byte in records[:20]:
+            client.send(bytes([byte]))
+        client.send(records[20:])
+        assert client.rest() == b""
+        client.close()
     assert got == [b""]
 
 
 def test_made_up_names_are_told_up_to_a_limit() -> None:
     told: Told = []
-    with serving(out([], told)) as served:
-        with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda n: ask(served.port, f"CONNECT n{n}.test:443 HTTP/1.1\n\n"), range(MOST_TOLD + 50)))
+    with serving(out([], told)) as served, ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda n: ask(served.port, f"CONNECT n{n}.test:443 HTTP/1.1\n\n"), range(MOST_TOLD + 50)))
     assert len(told) == MOST_TOLD + 1
     assert told[-1][0] == "*"
 
@@ -298,11 +301,13 @@ def test_bare_line_ends_are_refused(end: bytes) -> None:
 )
 def test_a_broken_chunk_is_not_passed_on(chunks: str) -> None:
     got: list[bytes] = []
-    with Upstream(lambda stream: got.append(stream.rest())) as upstream:
-        with serving(out([f"127.0.0.1:{upstream.port}"])) as served:
-            head = f"POST http://127.0.0.1:{upstream.port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-            assert ask(served.port, (head + chunks).encode()).startswith(b"HTTP/1.1 400 ")
-            served.empty()
+    with (
+        Upstream(lambda stream: got.append(stream.rest())) as upstream,
+        serving(out([f"127.0.0.1:{upstream.port}"])) as served,
+    ):
+        head = f"POST http://127.0.0.1:{upstream.port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert ask(served.port, (head + chunks).encode()).startswith(b"HTTP/1.1 400 ")
+        served.empty()
     assert b"0\r\n\r\n" not in b"".join(got).partition(b"\r\n\r\n")[2]
 
 

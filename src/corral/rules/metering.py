@@ -73,6 +73,7 @@ class Meter:
     def __init__(self, content_type: str, metered: Metered, missed: Missed | None = None) -> None:
         self._metered, self._missed = metered, missed
         self._how: Literal["events", "lines", "whole"] | None = _how(content_type)
+        self._first = b""  # until it can be seen what comes
         self._kept, self._cut = bytearray(), False
         self._model: str | None = None
         self._known, self._told = Tokens(), Tokens()
@@ -80,7 +81,11 @@ class Meter:
 
     def feed(self, piece: bytes) -> None:
         if self._how is None:
+            piece, self._first = self._first + piece, b""
             self._how = _guess(piece)
+            if self._how is None:
+                self._first = piece
+                return
         if self._how == "whole":
             self._keep(piece)
             return
@@ -93,6 +98,8 @@ class Meter:
 
     def end(self) -> None:
         """Read what is left, and say so where an answer passed that told nothing."""
+        if self._first:  # too short to hold anything
+            return
         if self._how == "whole":
             self._document()
         else:
@@ -223,8 +230,12 @@ def _how(content_type: str) -> Literal["events", "lines", "whole"] | None:
             return None
 
 
-def _guess(piece: bytes) -> Literal["events", "whole"]:
-    return "events" if piece.lstrip().startswith((b"data:", b"event:", b":", b"id:")) else "whole"
+def _guess(start: bytes) -> Literal["events", "whole"] | None:
+    """Tell events from documents by their first word; None where there is too little of it."""
+    words = start.lstrip()
+    if len(words) < 6 and len(start) < 1000:
+        return None
+    return "events" if words.startswith((b"data:", b"event:", b":", b"id:", b"retry:")) else "whole"
 
 
 def _object(text: bytes) -> bytes:

@@ -93,15 +93,19 @@ class Client(Peer):
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 await self.send(http1.encode(first, [*head, ("Connection", "close")]) + body)
-                await self._linger()
 
-    async def _linger(self) -> None:
-        # Closing while the other side still sends would reset the connection, and take our answer with it.
-        if self.writer.can_write_eof():
-            self.writer.write_eof()
-        for _ in range(LINGER_BYTES // http1.PIECE_BYTES):
-            if not await self.reader.read(http1.PIECE_BYTES):
-                return
+    async def linger(self) -> None:
+        """Say that this is the end, and let the client be the first to close.
+
+        Closing while it still sends would reset the connection, and take our answer with it.
+        """
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                if self.writer.can_write_eof() and not self.writer.is_closing():
+                    self.writer.write_eof()
+                for _ in range(LINGER_BYTES // http1.PIECE_BYTES):
+                    if not await self.reader.read(http1.PIECE_BYTES):
+                        return
 
 
 class Door:
@@ -144,6 +148,7 @@ class Door:
                 await client.refuse(503, f"{self._gateway}: too many connections at once")
             else:
                 await self._attend(client)
+            await client.linger()
         except asyncio.CancelledError:
             client.writer.transport.abort()
             raise
