@@ -423,7 +423,14 @@ def test_an_answer_that_was_cut_looks_cut(said: bytes) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"", b"HTTP/1.1 2", b"nonsense\r\n\r\n", b"HTTP/1.1 101 Switching\r\n\r\n", b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n"],
+    [
+        b"",
+        b"HTTP/1.1 2",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: " + b"b" * 200_000 + b"\r\n\r\n",
+    ],
 )
 def test_what_is_no_answer_is_a_bad_gateway(said: bytes) -> None:
     def answers(stream: Stream) -> None:
@@ -432,6 +439,13 @@ def test_what_is_no_answer_is_a_bad_gateway(said: bytes) -> None:
 
     with Upstream(answers) as upstream, serving(out([f"127.0.0.1:{upstream.port}"])) as served:
         assert ask(served.port, f"GET {upstream.url}/ HTTP/1.1\n\n").startswith(b"HTTP/1.1 502 ")
+
+
+def test_a_name_that_nobody_knows() -> None:
+    with serving(out(["on"])) as served:
+        got = ask(served.port, "CONNECT nobody.invalid:443 HTTP/1.1\n\n")
+    assert got.startswith(b"HTTP/1.1 502 ")
+    assert b"nobody.invalid is not known" in got
 
 
 def test_nobody_there() -> None:

@@ -1,5 +1,6 @@
 """A provider answered from outside the box: the real key goes there and nowhere else, and usage is read on the way."""
 
+import gzip
 import json
 import socket
 import threading
@@ -275,11 +276,27 @@ def test_what_does_not_go_this_way_is_said_plainly(request_: str, status: bytes)
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/", "api.example.org", "https://", "http://u:p@h/", "http://h:99999/", "http://h/?q=1"]
+    "url",
+    [
+        "ftp://x/",
+        "api.example.org",
+        "https://",
+        "http://u:p@h/",
+        "http://h:99999/",
+        "http://h/?q=1",
+        "http://@h/",
+        "http://h/a b",
+    ],
 )
 def test_a_base_url_that_is_none(url: str) -> None:
     with pytest.raises(BadRequest):
         Upstream(url)
+
+
+def test_how_a_provider_is_named() -> None:
+    assert Upstream("http://[::1]:8080/v1/").place == "[::1]:8080"
+    assert Upstream("http://API.example.org:80").place == "api.example.org"
+    assert Upstream("http://b\u00fccher.example").place == "xn--bcher-kva.example"
 
 
 # --- TLS
@@ -354,7 +371,7 @@ def test_answers_without_a_body() -> None:
 
 def test_a_compressed_answer_passes_untouched() -> None:
     kept = Kept()
-    packed = bytes(range(256))
+    packed = gzip.compress(b'{"model":"m","usage":{"input_tokens":7,"output_tokens":3}}')
     with (
         proxies.Upstream(answering(packed, head="200 OK\r\nContent-Encoding: gzip")) as upstream,
         serving(provider(upstream.url, kept)) as served,
@@ -362,7 +379,7 @@ def test_a_compressed_answer_passes_untouched() -> None:
         done = curl("--raw", served.url, "-i")
     assert packed in done.stdout
     assert b"Content-Encoding: gzip" in done.stdout
-    assert kept.told == []
+    assert kept.told == [("m", Tokens(7, 3))]
 
 
 @pytest.mark.parametrize("turn", [Turn(text="half of this " * 20, drop=True)])

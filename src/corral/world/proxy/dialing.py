@@ -7,6 +7,7 @@ import base64
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -20,9 +21,19 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]  #: a name and a port -
 Refusal = Callable[[str], str | None]  #: an address -> why it may not be reached
 
 
-async def look_up(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
+class LookUp:
+    """Asks the system, in a few threads of its own: names that nobody answers for must hold up nobody else."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(4, "look-up")
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, _system, host, port)
+        return list(dict.fromkeys(found))
+
+
+def _system(host: str, port: int) -> list[str]:
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 class Hop(Struct, frozen=True):
@@ -74,7 +85,8 @@ def _hop(url: str) -> Hop | None:
     except ValueError:
         port, parts = 0, urlsplit("")
     if parts.scheme != "http" or not parts.hostname or not port:
-        raise BadRequest("HTTPS_PROXY names no proxy that is spoken to by http", hint="write it as http://host:port")
+        words = "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names no proxy that is spoken to by http"
+        raise BadRequest(words, hint="write it as http://host:port")
     credential = None
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -85,8 +97,8 @@ def _hop(url: str) -> Hop | None:
 class Dialer:
     """Connects to hosts; `resolve` is asked once for each connection, so that no second answer can differ."""
 
-    def __init__(self, *, resolve: Resolve = look_up, through: Chain | None = None, seconds: float = 30.0) -> None:
-        self._resolve, self._through, self._seconds = resolve, through, seconds
+    def __init__(self, *, resolve: Resolve | None = None, through: Chain | None = None, seconds: float = 30.0) -> None:
+        self._resolve, self._through, self._seconds = resolve or LookUp(), through, seconds
 
     def hop(self, host: str, *, plain: bool) -> Hop | None:
         return self._through.hop(host, plain=plain) if self._through else None
@@ -116,7 +128,7 @@ class Dialer:
         try:
             async with asyncio.timeout(self._seconds):
                 await peer.send(http1.encode(f"CONNECT {place} HTTP/1.1", [("Host", place), *hop.fields()]))
-                lines = await http1.read_head(peer.reader)
+                lines = await http1.read_head(peer.reader, 502)
                 status = http1.response_of(lines).status if lines else 502
         except BaseException:
             peer.writer.transport.abort()

@@ -38,14 +38,17 @@ async def carry(client: Client, request: Request, upstream: Peer, back: Back, id
         def alive() -> None:
             idle.reschedule(loop.time() + idle_seconds)
 
-        await together(_up(client, request, upstream, alive), _down(client, request, upstream, back, alive))
+        try:
+            await together(_up(client, request, upstream, alive), _down(client, request, upstream, back, alive))
+        finally:
+            upstream.writer.transport.abort()  # one request for each connection: nothing more is said over it
 
 
 async def _up(client: Client, request: Request, upstream: Peer, alive: Callable[[], None]) -> None:
     """Carry the body, then watch for the client to leave: it waits for an answer and has nothing more to say."""
     framing = http1.request_framing(request)
     chunked = framing == "chunked"
-    if http1.words(request.fields, "expect") and framing:
+    if http1.words(request.fields, "expect") and framing and request.minor == 1:
         await client.send(b"HTTP/1.1 100 Continue\r\n\r\n")
     listens = True
     async for piece in http1.read_body(client.reader, framing):
@@ -99,7 +102,7 @@ async def _down(client: Client, request: Request, upstream: Peer, back: Back, al
 
 async def _final(upstream: Peer) -> Response:
     for _ in range(MOST_INTERIM):
-        lines = await http1.read_head(upstream.reader)
+        lines = await http1.read_head(upstream.reader, 502)
         if lines is None:
             raise http1.Cut("ended without an answer")
         response = http1.response_of(lines)

@@ -76,8 +76,8 @@ def encode(first: str, fields: Fields) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-async def read_head(reader: asyncio.StreamReader) -> list[str] | None:
-    """Return the lines of a head, None where the other side left without a word."""
+async def read_head(reader: asyncio.StreamReader, status: int = 400) -> list[str] | None:
+    """Return the lines of a head, None where the other side left without a word; `status` is for one that is none."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -85,10 +85,10 @@ async def read_head(reader: asyncio.StreamReader) -> list[str] | None:
             return None
         raise Cut("ended within a head") from None
     except asyncio.LimitOverrunError:
-        raise Malformed(431, f"a head of more than {MOST_HEAD_BYTES >> 10} KB") from None
+        raise Malformed(_too_large(status), f"a head of more than {MOST_HEAD_BYTES >> 10} KB") from None
     lines = raw[:-4].removeprefix(b"\r\n").decode("latin-1").split("\r\n")
     if any("\n" in line or "\r" in line or "\0" in line for line in lines):
-        raise Malformed(400, "a head with bare line ends")
+        raise Malformed(status, "a head with bare line ends")
     return lines
 
 
@@ -109,9 +109,13 @@ def response_of(lines: Sequence[str]) -> Response:
     return Response(int(found[2]), found[3] or "", int(found[1]), _fields(lines[1:], 502))
 
 
+def _too_large(status: int) -> int:
+    return 431 if status == 400 else status
+
+
 def _fields(lines: Sequence[str], status: int) -> list[tuple[str, str]]:
     if len(lines) > MOST_FIELDS:
-        raise Malformed(431 if status == 400 else status, f"more than {MOST_FIELDS} fields")
+        raise Malformed(_too_large(status), f"more than {MOST_FIELDS} fields")
     fields: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, Self
 from urllib.parse import quote, unquote, urlsplit
 
@@ -53,12 +54,23 @@ class Upstream:
             port = parts.port
         except ValueError:
             parts, port = urlsplit(""), None
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+        host = _ascii(parts.hostname or "")
+        good = parts.scheme in {"http", "https"} and host and "@" not in parts.netloc and not parts.query
+        if not good or not http1.TARGET.fullmatch(f"/{parts.path}"):
             raise BadRequest("a provider's base URL is no http or https URL", hint="write it as https://host/path")
-        self.host, self.port = parts.hostname, port or (443 if parts.scheme == "https" else 80)
+        usual = 443 if parts.scheme == "https" else 80
+        self.host, self.port = host, port or usual
         self.path = parts.path.rstrip("/")
-        self.place = parts.netloc
+        name = f"[{host}]" if ":" in host else host
+        self.place = name if self.port == usual else f"{name}:{self.port}"
         self.context = _context(ca_file) if parts.scheme == "https" else None
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host.encode("idna").decode("ascii") if not host.isascii() else host
+    except UnicodeError:
+        return ""
 
 
 def _context(ca_file: str | None) -> ssl.SSLContext:
@@ -129,7 +141,7 @@ class Provider:
 
     async def _reach(self) -> Peer:
         to = self._upstream
-        hop = self._dialer.hop(to.host, plain=False)
+        hop = self._dialer.hop(to.host, plain=to.context is None)
         if hop:
             peer = await self._dialer.connect_over(hop, to.host, to.port, tunnel=True)
         else:
@@ -202,12 +214,14 @@ class _Back(Back):
         self._mask = Mask(key.real, key.placeholder) if key else None
         self._choose = meter
         self._meter: Meter | None = None
+        self._packed: zlib._Decompress | None = None  # pyright: ignore[reportPrivateUsage]
 
     def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
-        encoded = [word for word in http1.words(response.fields, "content-encoding") if word != "identity"]
-        if 200 <= response.status < 300 and not encoded:
+        if 200 <= response.status < 300:
             kind = http1.values(response.fields, "content-type")
             self._meter = self._choose(kind[0].partition(";")[0].strip().lower() if kind else "")
+        if any(word in {"gzip", "x-gzip", "deflate"} for word in http1.words(response.fields, "content-encoding")):
+            self._packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # asked for or not, it may come
         reason, fields = super().head(response)
         if self._mask:
             return self._mask.text(reason), [(name, self._mask.text(value)) for name, value in fields]
@@ -215,8 +229,21 @@ class _Back(Back):
 
     def piece(self, data: bytes) -> bytes:
         if self._meter:
-            self._meter.feed(data)
+            for part in self._unpacked(data):
+                self._meter.feed(part)
         return self._mask.feed(data) if self._mask else data
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        """Give what is metered, in small parts: a little that is packed can be very much."""
+        if self._packed is None:
+            yield data
+            return
+        try:
+            while data and not self._packed.eof:
+                yield self._packed.decompress(data, http1.PIECE_BYTES)
+                data = self._packed.unconsumed_tail
+        except zlib.error:
+            self._meter = None
 
     def rest(self) -> bytes:
         return self._mask.end() if self._mask else b""
