@@ -11,7 +11,13 @@ PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
 class Scripted:
     facts = AgentFacts(
-        name="scripted", family="scripted", programs=(PLAYER,), version=(), resumes=True, reports_cost=True
+        name="scripted",
+        family="scripted",
+        programs=(PLAYER,),
+        version=(),
+        resumes=True,
+        reports_cost=True,
+        models="FILE.toml",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

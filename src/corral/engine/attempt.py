@@ -87,6 +87,7 @@ class AttemptCourse:
             home="",
             model=self.attempt.model,
             session=self.attempt.session if record.continues else None,
+            interrupted=record.continues is not None,
             budget_usd=self.recorder.remaining_usd(),
             read_only=task.read_only,
             number=self.attempt.number,
@@ -117,7 +118,8 @@ class AttemptCourse:
         told = prompt.steered(self.node.task, steers, remembers=session is not None)
         self.host.keep("prompt-next.txt", told)
         self.recorder.new_turn()
-        return msgspec.structs.replace(asked, prompt=told, session=session, budget_usd=self.recorder.remaining_usd())
+        left = self.recorder.remaining_usd()
+        return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)

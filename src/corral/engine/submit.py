@@ -192,7 +192,9 @@ def _briefed(task: Task, request: Request, profile: AgentProfile, repo: Path) ->
 def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:
     """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
     dressed = outfit(choice.name, settings)
-    trial = AgentTask(prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model)
+    trial = AgentTask(
+        prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model, read_only=task.read_only
+    )
     dressed.resolve(dressed.agent.start(trial))
 
 

@@ -14,7 +14,7 @@ from corral.engine import document
 from corral.engine.engine import Engine
 from corral.events import Stored
 from corral.frontends.cli import words
-from corral.model import OPEN, Run
+from corral.model import Run
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
         rows = [
             (
                 line.run,
-                "orphaned" if line.status in OPEN and document.orphaned(line.owner) else line.status,
+                "orphaned" if line.status in document.DRIVEN and document.orphaned(line.owner) else line.status,
                 words.ago(line.created),
                 "-" if line.usd is None else f"${line.usd:.2f}",
                 ",".join(line.agents) or "-",
