@@ -17,6 +17,7 @@ class Scripted:
         version=(),
         resumes=True,
         reports_cost=True,
+        reads=("AGENTS.md",),  # it plays: nothing need be told to it
         models="FILE.toml",
     )
 

@@ -94,6 +94,16 @@ class Engine:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""
         return _pick(self.show(name), attempt)
 
+    def prompt(self, name: str, attempt: str | None = None) -> str:
+        """Return exactly what an attempt's agent was told."""
+        run = self.show(name)
+        attempts = [each for node in run.nodes for each in node.attempts]
+        chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
+        file = self.home / "logs" / chosen.id / "prompt.txt"
+        if not file.is_file():
+            raise BadRequest(f"attempt {chosen.id} was told nothing yet")
+        return file.read_text()
+
     def settings_file(self, folder: Path) -> Path | None:
         """Return the repository's settings file that holds for `folder`."""
         for place in (folder.resolve(), *folder.resolve().parents):

@@ -185,7 +185,11 @@ def _briefed(task: Task, request: Request, profile: AgentProfile, repo: Path) ->
     words = [briefing.role(role, repo)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
-    found = tuple((skill.name, skill.folder) for skill in skills)
+    offered = briefing.offered(request.skills, repo)
+    if offered:
+        listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
+        words.append(f"Skills you may read when they help:\n{listed}")
+    found = tuple((skill.name, skill.folder) for skill in (*skills, *offered))
     return structs.replace(task, role=role, briefing=tuple(words), skills=found)
 
 
