@@ -58,7 +58,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "delay_seconds": "the wait before the second try",
         "exponential": "double the wait with every try, up to 5 minutes",
         "max_wait_seconds": "a quota that comes back within this time is waited for; later, the run is parked (exit 5)",
-        "on_limit": "`wait` for a quota, or `switch` to the fallback at once",
+        "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
+        "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",

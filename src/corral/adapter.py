@@ -49,10 +49,17 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     family: str
     programs: tuple[str, ...] = ()  #: names to look for on PATH
     version: tuple[str, ...] = ("--version",)
+    place: str = ""  #: environment variable that names the folder it is installed in, where PATH cannot
     keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
+    address: tuple[str, ...] = ()  #: environment variables that say where its provider is
+    hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
     reports_cost: bool = False
+    models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
+    mcp: bool = False  #: can be given MCP servers
+    acp: str = ""  #: the command by which it speaks the Agent Client Protocol
+    reads: tuple[str, ...] = ()  #: files of a repository that it takes for instructions by itself
     install: str = ""
     steers: Literal["live", "turn", "no"] = "no"  #: heeds what it is told at its next step, when its turn ends, or not
 
@@ -67,6 +74,7 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     session: str | None = None  #: continue this one
     budget_usd: float | None = None
     read_only: bool = False
+    interrupted: bool = False  #: that one was cut off and is to be finished; else it is told something new
     boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
     number: int = 1  #: which try this is
 
@@ -77,6 +85,7 @@ class Command(Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     stdin: bytes = b""
+    cwd: str | None = None  #: where it starts, if not in the workspace
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: written below HOME first
     programs: tuple[str, ...] = ()  #: paths besides argv[0] that it must be able to read
     talks: bool = False  #: its stdin stays open after `stdin`, until its conversation hangs up

@@ -29,7 +29,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "tokens", "cost_usd", "fallback", "family", "role",
         "instructions",
     ),
-    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit"),
+    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "workspace": ("copy", "setup"),
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             untrusted["hooks"] = theirs.where("hooks")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
-    for name in ("most", "delay_seconds", "max_wait_seconds"):
+    for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
         if not 0 <= getattr(retry, name) < float("inf"):
             file = theirs if name in theirs.table("retry") else mine
             raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")

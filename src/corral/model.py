@@ -81,7 +81,8 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     exponential: bool = True
     longest_seconds: float = 300.0
     max_wait_seconds: float = 300.0  #: a quota that comes back later than this parks the run
-    on_limit: Literal["wait", "switch"] = "wait"
+    on_limit: Literal["wait", "switch", "ask"] = "wait"
+    total_seconds: float = 21_600.0  #: no further try begins once all have taken this long; parked time is free
 
 
 class Setup(Struct, frozen=True, kw_only=True):

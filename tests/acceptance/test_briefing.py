@@ -82,3 +82,37 @@ def test_what_is_not_there_is_said(parrot: Corral, arguments: tuple[str, str]) -
     outcome = parrot.run(parrot.repo(), "do it", "--agent", "parrot", *arguments)
     assert outcome.code == 2
     assert "hint:" in outcome.err
+
+
+def test_the_repositorys_own_words_come_before_the_task(parrot: Corral) -> None:
+    repo = parrot.repo()
+    repo.commit({"AGENTS.md": "Use tabs.\n", "CLAUDE.md": "For claude.\n"})
+    repo.write({"AGENTS.md": "Not committed.\n"})
+    words = told(parrot, "--role", "tester")
+    assert words.startswith("You are the tester.")
+    assert words.index("Use tabs.") < words.index("do it")
+    assert "For claude." not in words
+    assert "Not committed." not in words
+    assert parrot("logs", "@last", "--prompt").out.strip() == words
+
+
+def test_a_guide_that_is_a_link_out_of_the_repository_is_not_read(parrot: Corral) -> None:
+    repo = parrot.repo()
+    (repo.folder / "AGENTS.md").symlink_to("/etc/passwd")
+    repo.commit({"more.txt": "x"})
+    assert "root:" not in told(parrot)
+
+
+def test_skills_that_nobody_asked_for_are_named_and_can_be_opened(corral: Corral) -> None:
+    repo = corral.repo()
+    repo.write({
+        ".corral/skills/release/SKILL.md": "---\nname: release\ndescription: how we release\n---\nTag it.\n",
+        ".claude/skills/style/SKILL.md": "---\ndescription: how we write\n---\nBe brief.\n",
+    })  # fmt: skip
+    corral.agent("reader", 'printf "%s\\n" "$1"; echo ==; cat ~/skills/release/SKILL.md')
+    outcome = corral.run(repo, "do it", "--agent", "reader", "--read-only", "--skill", "style")
+    told, opened = outcome.attempt["output"].split("==")
+    assert "- ~/skills/release/SKILL.md: how we release" in told
+    assert "Tag it." not in told
+    assert "Be brief." in told
+    assert "Tag it." in opened

@@ -93,3 +93,36 @@ def test_a_quota_that_takes_long_is_switched_from_where_somebody_can_step_in(cor
     assert outcome.code == 0, outcome
     assert [a["status"] for a in outcome.json["nodes"][0]["attempts"]] == ["limited", "done"]
     assert corral.leavings() == []
+
+
+def test_a_person_who_wants_to_be_asked_is_and_says_how_it_goes_on(corral: Corral) -> None:
+    corral.config('[retry]\non_limit = "ask"')
+    asked = corral.run(corral.repo(), "t", "--agent", corral.script(LIMITED.format(seconds=1)))
+    assert asked.code == 3, asked
+    assert asked.json["status"] == "waiting"
+    assert "corral resume" in asked.json["reason"]
+    assert corral("ls", "--json").json[0]["status"] == "waiting"
+    assert "waiting" in corral("ls").out
+    assert "corral resume" in corral("show", "@last").out
+    resumed = corral("resume", "@last", "--json")
+    assert resumed.code == 0, resumed
+    assert set(resumed.attempt["files_changed"]) == {"half.txt", "whole.txt"}
+    assert corral.leavings() == []
+
+
+def test_what_waits_for_a_person_can_be_stopped(corral: Corral) -> None:
+    corral.config('[retry]\non_limit = "ask"')
+    repo = corral.repo()
+    corral.run(repo, "t", "--agent", corral.script(LIMITED.format(seconds=1)))
+    stopped = corral("stop", "@last", "--json")
+    assert stopped.json["status"] == "stopped", stopped
+    assert repo.read(stopped.attempt["branch"], "half.txt") == "half"
+    assert corral.leavings() == []
+
+
+def test_the_time_for_all_tries_together_ends(corral: Corral) -> None:
+    corral.config("[retry]\ndelay_seconds = 200\ntotal_seconds = 10")  # the wait alone would be longer
+    outcome = corral.run(corral.repo(), "t", "--agent", corral.agent("weak", "exit 3"))
+    assert outcome.code == 1
+    assert len(outcome.json["nodes"][0]["attempts"]) == 1
+    assert "total_seconds (10) are over" in outcome.json["reason"]

@@ -193,3 +193,16 @@ def test_it_runs_on_the_node_of_the_person(corral: Corral, repo: Repo, real: Rea
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["branch"], "node.txt") == str((programs() / "node").resolve())
     assert model.requests
+
+
+@each(*ALL)
+@script(Turn(text="Seen."))
+def test_the_repositorys_agents_file_reaches_the_model_whoever_reads_it(
+    corral: Corral, repo: Repo, model: ScriptedModel, real: Real
+) -> None:
+    repo.commit({"AGENTS.md": "The password of the day is swordfish-71.\n"})
+    outcome = corral.run(repo, "look", "--agent", real.choice, "--read-only")
+    assert outcome.code == 0, outcome
+    assert any("swordfish-71" in str(request.body) for request in model.requests)
+    told = corral("logs", "@last", "--prompt").out
+    assert ("swordfish-71" in told) == (real.name == "gemini")  # the others read it by themselves

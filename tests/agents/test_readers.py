@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask, End, HangUp, Line
+from corral.adapter import AgentProfile, AgentTask, End, HangUp, Leave, Line
 from corral.agents.protocol import Conversation
 from corral.events import DECODER, Event
 from corral.model import ENCODER
@@ -31,7 +31,7 @@ def readers() -> list[Callable[[AgentTask], Conversation]]:
     found: list[Callable[[AgentTask], Conversation]] = [
         agents.find("x", {"x": profile}).converse for profile in PROFILES.values()
     ]
-    found += [agents.find(name, {}).converse for name in PROGRAMS]
+    found += [agents.find(name, {}).converse for name in (*PROGRAMS, "auto-claude")]
     old = AgentProfile(settings={"OPENCODE_LEGACY": "1"})
     return [*found, agents.find("claude", {}).converse, agents.find("opencode", {"opencode": old}).converse]
 
@@ -40,7 +40,7 @@ def survives(lines: list[str], code: int, stderr: str) -> None:
     for reader in readers():
         conversation = reader(TASK)
         heard = [each for line in lines for each in conversation.read(line)]
-        events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp)]
+        events: list[Event] = [each for each in heard if not isinstance(each, Line | HangUp | Leave)]
         events += conversation.exited(End(code, stderr))
         for event in events:
             assert DECODER.decode(ENCODER.encode(event)) == event

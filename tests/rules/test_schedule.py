@@ -2,9 +2,10 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from corral.model import AgentChoice, Attempt, AttemptRecord, Failure, Flow, Node, NodeState, RetryPolicy, Status, Task
-from corral.rules.schedule import Begin, Finish, GoOn, Settle, Situation, WaitUntil, decide
+from corral.rules.schedule import Begin, Finish, GoOn, Park, Settle, Situation, WaitUntil, decide, taken
 
 OUTCOMES: list[tuple[Status, str | None]] = [
     ("done", None), ("limited", "rate_limit"), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),
@@ -56,6 +57,8 @@ class Play:
                     raise AssertionError("nothing was lost here")
                 case WaitUntil():
                     self.now = max(self.now, action.time)
+                case Park():
+                    raise AssertionError("nobody said that they want to be asked")
         if self.driven:
             self.end_one()
         return None
@@ -114,3 +117,51 @@ def test_an_attempt_that_nobody_drives_is_taken_up() -> None:
 
 def test_a_stop_starts_nothing_more() -> None:
     assert decide(situation(None, "stopped by me")) == [Settle("main", "stopped", "stopped by me")]
+
+
+def over(
+    number: int, *, started: float, ended: float, status: Status = "failed", until: float | None = None
+) -> AttemptRecord:
+    attempt = Attempt(
+        id=f"r-{number}", agent="a", number=number, status=status, error=Failure("rate_limit", "slow down")
+    )
+    return AttemptRecord(
+        attempt=attempt, run="r", node="main", phase="over", started=started, ended=ended, until=until
+    )  # fmt: skip
+
+
+def after(*records: AttemptRecord, policy: RetryPolicy, now: float) -> list[object]:
+    return list(decide(replace(situation(None), attempts=list(records), retry=policy, now=now)))
+
+
+def test_no_further_try_begins_when_all_of_them_took_too_long() -> None:
+    policy = RetryPolicy(total_seconds=1000)
+    tries = (over(1, started=0, ended=400), over(2, started=500, ended=900))
+    assert isinstance(after(*tries, policy=policy, now=900)[0], WaitUntil)
+    (given_up,) = after(*tries, policy=policy, now=1100)
+    assert isinstance(given_up, Settle)
+    assert "total_seconds (1000) are over" in (given_up.reason or "")
+
+
+def test_time_in_which_nobody_drove_it_does_not_count() -> None:
+    woken = over(1, started=0, ended=100, status="limited", until=0.0)
+    lost = over(2, started=90_000, ended=90_100, status="stopped")
+    tries = (woken, lost, over(3, started=180_000, ended=180_100))
+    assert taken(tries, 180_150) == 350
+    assert isinstance(after(*tries, policy=RetryPolicy(total_seconds=1000), now=180_200)[0], Begin)
+
+
+def test_a_person_is_asked_what_a_quota_means_where_they_said_so() -> None:
+    limited = over(1, started=0, ended=10, status="limited", until=60)
+    policy = RetryPolicy(on_limit="ask")
+    (parked,) = after(limited, policy=policy, now=10)
+    assert isinstance(parked, Park)
+    assert "corral resume" in parked.reason
+    assert "1970-01-01T00:01:00" in parked.reason
+    limited.until = 0.0  # the person has said: go on
+    assert isinstance(after(limited, policy=policy, now=20)[0], Begin)
+
+
+def test_a_person_may_wake_it_up_as_often_as_they_like() -> None:
+    tries = [over(number, started=number, ended=number, status="limited", until=0.0) for number in range(1, 9)]
+    assert isinstance(after(*tries, policy=RetryPolicy(), now=20)[0], Begin)

@@ -7,7 +7,21 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 
 from corral.adapter import AgentProfile
-from corral.agents import aider, api, claude, codex, command, copilot, gemini, ollama, opencode, pi, qwen, scripted
+from corral.agents import (
+    aider,
+    api,
+    auto_claude,
+    claude,
+    codex,
+    command,
+    copilot,
+    gemini,
+    ollama,
+    opencode,
+    pi,
+    qwen,
+    scripted,
+)
 from corral.agents.protocol import Agent
 from corral.errors import BadRequest
 
@@ -16,6 +30,7 @@ __all__ = ["Agent", "find", "names"]
 BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
     "aider": aider.Aider,
     "anthropic": api.Anthropic,
+    "auto-claude": auto_claude.AutoClaude,
     "claude": claude.Claude,
     "codex": codex.Codex,
     "copilot": copilot.Copilot,

@@ -32,7 +32,16 @@ class Aider:
         family="aider",
         programs=("aider",),
         keys=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"),
+        address=("OPENAI_BASE_URL",),
+        hosts=(
+            "api.openai.com",
+            "api.anthropic.com",
+            "generativelanguage.googleapis.com",
+            "api.deepseek.com",
+            "openrouter.ai",
+        ),
         reports_cost=True,
+        models="PROVIDER/MODEL",
         install="uv tool install aider-chat",
     )
 

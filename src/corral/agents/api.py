@@ -12,26 +12,40 @@ class OpenAI(OwnLoop):
     """Any OpenAI-compatible endpoint, by settings = { OPENAI_BASE_URL = ... }."""
 
     def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile, _facts("openai", "OPENAI_API_KEY"), "gpt-5")
+        super().__init__(profile, _OPENAI, "gpt-5")
 
 
 class Anthropic(OwnLoop):
     def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile, _facts("anthropic", "ANTHROPIC_API_KEY"), "claude-sonnet-4-5")
+        super().__init__(profile, _ANTHROPIC, "claude-sonnet-4-5")
 
 
 class Google(OwnLoop):
     def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile, _facts("google", "GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-2.5-flash")
+        super().__init__(profile, _GOOGLE, "gemini-2.5-flash")
 
 
-def _facts(name: str, *keys: str) -> AgentFacts:
+def _facts(name: str, keys: tuple[str, ...], address: str, host: str, models: str) -> AgentFacts:
     return AgentFacts(
         name=name,
         family=name,
         programs=(LOOP,),
         version=VERSION,
         keys=keys,
+        address=(address,),
+        hosts=(host,),
         resumes=True,
+        models=models,
         install=f"set {keys[0]}, or name an endpoint by [agents.{name}] settings",
     )
+
+
+_OPENAI = _facts("openai", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "api.openai.com", "gpt-5")
+_ANTHROPIC = _facts("anthropic", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "api.anthropic.com", "claude-sonnet-4-5")
+_GOOGLE = _facts(
+    "google",
+    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "GOOGLE_GEMINI_BASE_URL",
+    "generativelanguage.googleapis.com",
+    "gemini-2.5-flash",
+)

@@ -35,9 +35,15 @@ class Claude:
         family="mcp",
         programs=("claude",),
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        address=("ANTHROPIC_BASE_URL",),
+        hosts=("api.anthropic.com", "platform.claude.com"),  # the second renews a login
         login=(".claude/.credentials.json",),
         resumes=True,
         reports_cost=True,
+        models="sonnet, opus, ...",
+        mcp=True,
+        acp="claude-agent-acp",
+        reads=("CLAUDE.md",),
         install="npm install -g @anthropic-ai/claude-code",
         steers="live",
     )

@@ -50,8 +50,14 @@ class Codex:
             family="codex",
             programs=("codex",),
             keys=("OPENAI_API_KEY",) if self._url else ("CODEX_API_KEY",),
+            address=("OPENAI_BASE_URL",),
+            hosts=("api.openai.com",) if self._url else ("api.openai.com", "chatgpt.com", "auth.openai.com"),
             login=(".codex/auth.json",),
             resumes=True,
+            models="gpt-5",
+            mcp=True,
+            acp="codex-acp",
+            reads=("AGENTS.md",),
             install="npm install -g @openai/codex",
         )
 

@@ -25,8 +25,14 @@ class Copilot:
         family="copilot",
         programs=("copilot",),
         keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+        address=("OPENAI_BASE_URL",),
+        hosts=("api.githubcopilot.com", "api.github.com", "github.com"),
         login=(".copilot/config.json",),
         resumes=True,  # by the id that it tells with its last line only
+        models="gpt-5, ...",
+        mcp=True,
+        acp="copilot --acp",
+        reads=("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"),
         install="npm install -g @github/copilot",
     )
 

@@ -30,8 +30,14 @@ class Gemini:
         family="gemini",
         programs=("gemini",),
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        address=("GOOGLE_GEMINI_BASE_URL",),
+        hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         login=(".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
         resumes=True,
+        models="gemini-2.5-pro",
+        mcp=True,
+        acp="gemini --acp",
+        reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
     )
 

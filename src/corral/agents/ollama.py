@@ -10,7 +10,9 @@ FACTS = AgentFacts(
     family="ollama",
     programs=(LOOP,),
     version=("-I", "-m", "corral.loop", "--version"),
-    keys=("OLLAMA_HOST", "OLLAMA_API_KEY"),  # neither is needed for a server on this machine
+    keys=("OLLAMA_API_KEY",),  # not needed for a server on this machine
+    address=("OLLAMA_HOST",),
+    models="qwen2.5-coder:32b",
     resumes=True,
     reports_cost=True,
     install="start a server (ollama serve) and say where it is: OLLAMA_HOST=localhost:11434",

@@ -36,9 +36,21 @@ class OpenCode:
         family="mcp",
         programs=("opencode",),
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+        address=("OPENAI_BASE_URL",),
+        hosts=(
+            "api.anthropic.com",
+            "api.openai.com",
+            "generativelanguage.googleapis.com",
+            "openrouter.ai",
+            "opencode.ai",
+        ),
         login=(".local/share/opencode/auth.json",),
         resumes=True,
         reports_cost=True,
+        models="PROVIDER/MODEL",
+        mcp=True,
+        acp="opencode acp",
+        reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g opencode-ai",
     )
 

@@ -29,9 +29,13 @@ class Pi:
         family="pi",
         programs=("pi",),
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        address=("OPENAI_BASE_URL",),
+        hosts=("api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"),
         login=(".pi/agent/auth.json",),
         resumes=True,
         reports_cost=True,
+        models="PROVIDER/MODEL",
+        reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g @mariozechner/pi-coding-agent",
     )
 

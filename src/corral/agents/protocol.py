@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from corral.adapter import AgentFacts, AgentTask, Command, End, HangUp, Leave, Line, Telling
 from corral.events import AgentEvent
 
-#: What reading a line may lead to: events for the engine, and words for the agent.
-Heard = AgentEvent | Line | HangUp
+#: What reading a line may lead to: events for the engine, and words and files for the agent.
+Heard = AgentEvent | Line | HangUp | Leave
 
 
 class Conversation(Protocol):

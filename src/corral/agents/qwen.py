@@ -27,7 +27,13 @@ class Qwen:
         family="qwen",
         programs=("qwen",),
         keys=("OPENAI_API_KEY",),
+        address=("OPENAI_BASE_URL",),
+        hosts=("api.openai.com",),
         resumes=True,
+        models="MODEL",
+        mcp=True,
+        acp="qwen --acp",
+        reads=("QWEN.md", "AGENTS.md"),
         install="npm install -g @qwen-code/qwen-code",
     )
 

@@ -11,7 +11,14 @@ PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
 class Scripted:
     facts = AgentFacts(
-        name="scripted", family="scripted", programs=(PLAYER,), version=(), resumes=True, reports_cost=True
+        name="scripted",
+        family="scripted",
+        programs=(PLAYER,),
+        version=(),
+        resumes=True,
+        reports_cost=True,
+        reads=("AGENTS.md",),  # it plays: nothing need be told to it
+        models="FILE.toml",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

@@ -24,7 +24,8 @@ _WORDS: tuple[tuple[ErrorClass, tuple[str, ...]], ...] = (
               "no authentication", "missing environment variable", "api key is missing", "no api key",
               "missing api key")),
     ("rate_limit", ("usage limit", "rate limit", "ratelimit", "rate_limit", "quota", "too many requests",
-                    "resource_exhausted", "credit balance")),
+                    "resource_exhausted", "credit balance", "rate-limited", "session limit", "weekly limit",
+                    "limit reached", "hit your limit", "limit will reset")),
     ("not_found", ("model not found", "modelnotfound", "model_not_found", "unknown model", "no such model",
                    "not a valid model")),
     ("refused", ("content_filter", "content policy", "usage policy", "safety reasons", "refused to answer",
@@ -95,4 +96,5 @@ def no_result(
     reason = telling or (lines[-1] if lines else "")
     message = f"{program} ended with {code} and no result" + (f": {reason[:MOST_WORDS]}" if reason else "")
     kind = error_class(status_in(reason), reason)
-    return [Ended(ok=False, text=text, error=Failure(kind, message, (hints or {}).get(kind, "")))]
+    limited: list[AgentEvent] = [Limited(reason[:MOST_WORDS])] if kind == "rate_limit" else []
+    return [*limited, Ended(ok=False, text=text, error=Failure(kind, message, (hints or {}).get(kind, "")))]

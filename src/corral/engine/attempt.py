@@ -13,7 +13,7 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Hook, Steer
-from corral.engine import hooks
+from corral.engine import briefing, hooks
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
@@ -34,6 +34,7 @@ class AttemptCourse:
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
+        self._guide = ""
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -75,8 +76,9 @@ class AttemptCourse:
         if record.continues:
             made, told = await self.host.take_over(self.folder), prompt.continued(record.steers)
         else:
-            told = prompt.build(task, record.fed_back, record.steers)
             made = await self.host.make(self.folder, self.host.plan.base)
+            self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
+            told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers = ()
@@ -87,6 +89,7 @@ class AttemptCourse:
             home="",
             model=self.attempt.model,
             session=self.attempt.session if record.continues else None,
+            interrupted=record.continues is not None,
             budget_usd=self.recorder.remaining_usd(),
             read_only=task.read_only,
             number=self.attempt.number,
@@ -114,10 +117,11 @@ class AttemptCourse:
         steers, session = self.record.steers, self.attempt.session if self.record.resumes else None
         for text in steers:
             self.recorder.emit(Heeded(text))
-        told = prompt.steered(self.node.task, steers, remembers=session is not None)
+        told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=self._guide)
         self.host.keep("prompt-next.txt", told)
         self.recorder.new_turn()
-        return msgspec.structs.replace(asked, prompt=told, session=session, budget_usd=self.recorder.remaining_usd())
+        left = self.recorder.remaining_usd()
+        return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)

@@ -10,9 +10,13 @@ from msgspec import Struct
 
 from corral import config
 from corral.errors import BadRequest
+from corral.world import workspace
 
 BUILT_IN = Path(__file__).parent.parent / "roles"
 MOST_SKILL = 256 << 10
+GUIDE = "AGENTS.md"
+MOST_GUIDE = 64 << 10
+MOST_OFFERED, MOST_HEAD, MOST_DESCRIPTION = 50, 8 << 10, 500
 
 
 class Skill(Struct, frozen=True):
@@ -41,6 +45,32 @@ def role_names(repo: Path) -> list[str]:
 def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     """Find skills by name: in the repository, in the person's settings, or where Claude Code keeps them."""
     return tuple(_skill(name, repo) for name in names)
+
+
+def offered(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
+    """List the repository's skills that nobody asked for: the text of each is its description alone."""
+    found: dict[str, Skill] = {}
+    for place in (repo / ".corral" / "skills", repo / ".claude" / "skills"):
+        for file in sorted(place.glob("*/SKILL.md")):
+            name = file.parent.name
+            if re.fullmatch(r"[\w.-]+", name) and name not in (*named, *found) and len(found) < MOST_OFFERED:
+                with file.open(encoding="utf-8", errors="replace") as opened:
+                    found[name] = Skill(name, str(file.parent.resolve()), _description(opened.read(MOST_HEAD)))
+    return tuple(found.values())
+
+
+def guide(tree: Path, reads: Sequence[str]) -> str:
+    """Return the AGENTS.md of a workspace for an agent that reads neither it nor a file in its place by itself."""
+    if GUIDE in reads or any((tree / name).is_file() for name in reads):
+        return ""
+    content = workspace.read_below(tree, GUIDE, MOST_GUIDE) or b""
+    return content.decode(errors="replace").strip()
+
+
+def _description(text: str) -> str:
+    head = re.match(r"---\n(.*?)\n---", text, flags=re.DOTALL)
+    found = re.search(r"^description:\s*(.+)$", head.group(1), flags=re.MULTILINE) if head else None
+    return found.group(1).strip().strip("\"'")[:MOST_DESCRIPTION] if found else ""
 
 
 def _skill(name: str, repo: Path) -> Skill:

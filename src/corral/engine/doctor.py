@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import agents, config
-from corral.adapter import AgentProfile
+from corral.adapter import AgentFacts, AgentProfile
 from corral.config import Config
 from corral.engine.engine import Engine
-from corral.engine.outfit import Outfit
+from corral.engine.outfit import Outfit, placed
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
 from corral.world import git, process
@@ -27,9 +27,16 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     program: str | None = None
     version: str | None = None
     login: str = "-"
-    model: str | None = None
+    address: str | None = None  #: where its provider is, when that is not the usual place
+    hosts: tuple[str, ...] = ()
+    model: str | None = None  #: the one that settings name
+    models: str = ""  #: what can be asked for, by example
     resumes: bool = False
+    steers: str = "no"
     reports_cost: bool = False
+    mcp: bool = False
+    acp: str = ""
+    reads: tuple[str, ...] = ()
     remedy: str = ""
 
 
@@ -85,10 +92,21 @@ def _load(engine: Engine, *, strict: bool) -> Config:
 
 
 async def _agent(name: str, settings: Config) -> AgentReport:
-    agent = agents.find(name, settings.agents)
-    facts, profile = agent.facts, settings.agents.get(name, AgentProfile())
+    agent, profile = placed(name, settings)
+    facts = agent.facts
     report = AgentReport(
-        name=name, model=profile.model, resumes=facts.resumes, reports_cost=facts.reports_cost, login="none needed"
+        name=name,
+        login="none needed",
+        address=_address(facts, profile),
+        hosts=profile.hosts or facts.hosts,
+        model=profile.model,
+        models=facts.models,
+        resumes=facts.resumes,
+        steers=facts.steers,
+        reports_cost=facts.reports_cost,
+        mcp=facts.mcp,
+        acp=facts.acp,
+        reads=facts.reads,
     )
     if name == "scripted":
         return structs.replace(report, program="built in")
@@ -113,6 +131,11 @@ async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
     return lines[0].split()[0] if finished.code == 0 and lines and lines[0].split() else None
 
 
+def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:
+    given = {**os.environ, **profile.settings}
+    return next((given[name] for name in facts.address if given.get(name)), None)
+
+
 def _login(dressed: Outfit) -> str:
     facts = dressed.agent.facts
     keys = [key for key in facts.keys if key in os.environ or key in dressed.profile.settings]
@@ -120,7 +143,9 @@ def _login(dressed: Outfit) -> str:
         return keys[0]
     if any((Path.home() / name).is_file() for name in facts.login):
         return "logged in"
-    return "not seen" if facts.keys or facts.login else "-"
+    if facts.keys or facts.login:
+        return "not needed" if facts.name == "ollama" else "not seen"
+    return "-"
 
 
 async def _sandbox(engine: Engine) -> Part:

@@ -14,6 +14,7 @@ from corral.world.store.sqlite import Store
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
 
 
+DRIVEN = OPEN - {"waiting"}  #: somebody should be at work on these; what waits is left to a person
 ORPHANED = "its process is gone: corral resume goes on with it"
 
 
@@ -34,7 +35,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=record.status,
-        reason=ORPHANED if record.status in OPEN and orphaned(record.owner) else record.reason,
+        reason=ORPHANED if record.status in DRIVEN and orphaned(record.owner) else record.reason,
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.nodes[0].task.prompt,
         repo=record.plan.repo,

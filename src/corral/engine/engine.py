@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from corral.engine.recorder import Listener
 
 
+PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
 
 
@@ -92,6 +93,16 @@ class Engine:
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""
         return _pick(self.show(name), attempt)
+
+    def prompt(self, name: str, attempt: str | None = None) -> str:
+        """Return exactly what an attempt's agent was told."""
+        run = self.show(name)
+        attempts = [each for node in run.nodes for each in node.attempts]
+        chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
+        file = self.home / "logs" / chosen.id / "prompt.txt"
+        if not file.is_file():
+            raise BadRequest(f"attempt {chosen.id} was told nothing yet")
+        return file.read_text()
 
     def settings_file(self, folder: Path) -> Path | None:
         """Return the repository's settings file that holds for `folder`."""
@@ -196,7 +207,7 @@ class Engine:
         """Go on with a run whose process is gone."""
         run = self.store.find(name)
         record = self.store.run(run)
-        if record.status == "limited":
+        if record.status in PARKED:
             self._wake_up(run)
         elif record.status not in OPEN:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
@@ -229,7 +240,7 @@ class Engine:
         """Open a parked run again: the person says that its quota is back."""
         with self.store.transaction():
             for node in self.store.nodes(run):
-                if node.status == "limited":
+                if node.status in PARKED:
                     self.store.move_node(run, NodeState(id=node.id, status="queued"))
             for parked in self.store.attempts(run):
                 if parked.attempt.status == "limited":

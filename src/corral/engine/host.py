@@ -30,6 +30,7 @@ from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
+STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 
 
 class Host:
@@ -87,6 +88,8 @@ class Host:
         task = structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed)
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
+        if command.cwd:
+            argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
         await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
         env = {**command.env, **dressed.env}
         if boxed and "PATH" not in env and (first := dressed.search(command)):

@@ -49,7 +49,7 @@ class Listening:
         if ended.why == "lingered":
             self._emit(Noted("it had ended but did not leave: its process was ended"))
 
-    def _act(self, heard: Sequence[Heard | Leave]) -> None:
+    def _act(self, heard: Sequence[Heard]) -> None:
         for each in heard:
             match each:
                 case Line(text=text):

@@ -89,6 +89,8 @@ class Drive:
             actions = schedule.decide(self._situation())
         wait: float | None = None
         records: list[AttemptRecord] = []
+        if self._park(actions):
+            return True, None, []
         for action in actions:
             match action:
                 case schedule.Begin():
@@ -97,16 +99,21 @@ class Drive:
                     sweep(action.attempt)  # first of all: what may be left of it from the engine that died
                     records.append(next(r for r in self.store.attempts(self.run) if r.attempt.id == action.attempt))
                 case schedule.WaitUntil():
-                    wait = max(0.0, action.time - time.time())
-                    if action.time != self._waits_until:
-                        self._waits_until = action.time
-                        self._note(Noted(f"the next try starts in {wait:.0f} s"))
+                    wait = self._wait(action.time)
                 case schedule.Finish():
                     self._move(action.status, action.reason)
                     return True, None, []
-                case schedule.Settle():
-                    pass  # done above
+                case schedule.Settle() | schedule.Park():
+                    pass  # done above, or when nothing else is left to do
         return False, wait, records
+
+    def _wait(self, until: float) -> float:
+        """Return how long it is until then; say it once."""
+        wait = max(0.0, until - time.time())
+        if until != self._waits_until:
+            self._waits_until = until
+            self._note(Noted(f"the next try starts in {wait:.0f} s"))
+        return wait
 
     def _situation(self) -> schedule.Situation:
         return schedule.Situation(
@@ -182,8 +189,19 @@ class Drive:
             self.store.move_node(self.run, state)
             self._note(Moved(f"node {action.node}", action.status, action.reason or action.why), action.node)
 
+    def _park(self, actions: list[schedule.Action]) -> bool:
+        """Leave the run to a person where nothing goes on before they say how."""
+        parked = [action for action in actions if isinstance(action, schedule.Park)]
+        if not parked or len(parked) < len(actions) or self._driven:
+            return False
+        for action in parked:
+            self.store.move_node(self.run, NodeState(id=action.node, status="waiting", reason=action.reason))
+            self._note(Moved(f"node {action.node}", "waiting", action.reason), action.node)
+        self._move("waiting", parked[0].reason)
+        return True
+
     def _move(self, status: Status, reason: str | None) -> None:
-        over = time.time() if status != "running" else None
+        over = time.time() if status not in OPEN else None
         with self.store.transaction():
             self.store.move_run(self.run, status, reason, over)
             self._note(Moved(f"run {self.run}", status, reason))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import agents
 from corral.adapter import AgentProfile, Command, Hook
@@ -20,6 +20,7 @@ from corral.world.sandbox import visible
 PLAYER = Path(__file__).parent.parent / "player.py"
 PACKAGE = Path(__file__).parent.parent  #: of an editable installation it lies outside the virtual environment
 LOOP = "corral:loop"
+PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 
 
@@ -79,9 +80,7 @@ class Outfit(Struct, frozen=True):
         """Return the loop's interpreter if there is a model it can ask, as far as that shows from here."""
         program, facts = _with_loop(self.name), self.agent.facts
         given = {**os.environ, **self.env, **self.profile.settings}
-        if not any(given.get(key) for key in facts.keys) and not any(
-            key.endswith("_BASE_URL") for key in self.profile.settings
-        ):
+        if not any(given.get(name) for name in (*facts.keys, *facts.address)):
             raise BadRequest(f"the agent `{self.name}` has neither a key nor an address", hint=facts.install)
         return program
 
@@ -93,10 +92,27 @@ def outfit(name: str, config: Config) -> Outfit:
             f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from a file you have not trusted",
             hint="read it, then `corral trust`, or run with --trust",
         )
+    agent, profile = placed(name, config)
+    facts = agent.facts
+    passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
+    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks)
+
+
+def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
+    """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
     agent = agents.find(name, config.agents)
     profile = config.agents.get(name, AgentProfile())
-    passed = {key: os.environ[key] for key in (*agent.facts.keys, *profile.env) if key in os.environ}
-    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks)
+    variable = agent.facts.place
+    named = profile.program or os.environ.get(variable, "") if variable else ""
+    folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
+    if not named or folder.is_file():
+        return agent, profile
+    for python in (folder / part / "bin" / "python" for part in PYTHONS):
+        if os.access(python, os.X_OK):
+            profile = structs.replace(profile, program=str(python))
+            return agents.find(name, {name: profile}), profile
+    missing = structs.replace(profile, program=str(folder / ".venv" / "bin" / "python"))
+    return agents.find(name, {name: missing}), missing
 
 
 def _with_loop(agent: str) -> Path:

@@ -12,6 +12,8 @@ from msgspec import structs
 from corral.errors import CorralError
 from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
+from corral.rules import quota
+from corral.world.clock import zone
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -48,6 +50,8 @@ class Recorder:
     def emit(self, event: Event) -> None:
         """Take one event down; what is too much is left to the raw log."""
         vital = isinstance(event, VITAL)
+        if isinstance(event, Limited) and event.until is None:
+            event = Limited(event.message, quota.until(event.message, time.time(), zone))
         if vital:
             self._act_on(event)
         body = ENCODER.encode(event)

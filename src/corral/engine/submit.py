@@ -185,14 +185,20 @@ def _briefed(task: Task, request: Request, profile: AgentProfile, repo: Path) ->
     words = [briefing.role(role, repo)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
-    found = tuple((skill.name, skill.folder) for skill in skills)
+    offered = briefing.offered(request.skills, repo)
+    if offered:
+        listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
+        words.append(f"Skills you may read when they help:\n{listed}")
+    found = tuple((skill.name, skill.folder) for skill in (*skills, *offered))
     return structs.replace(task, role=role, briefing=tuple(words), skills=found)
 
 
 def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:
     """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
     dressed = outfit(choice.name, settings)
-    trial = AgentTask(prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model)
+    trial = AgentTask(
+        prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model, read_only=task.read_only
+    )
     dressed.resolve(dressed.agent.start(trial))
 
 

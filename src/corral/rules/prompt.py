@@ -9,9 +9,9 @@ from corral.model import Attempt, Task
 MOST_OUTPUT = 4000
 
 
-def build(task: Task, fed_back: str = "", steers: Sequence[str] = ()) -> str:
-    """Return the prompt; a plain task is passed on word for word."""
-    parts = [*task.briefing, task.prompt]
+def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: str = "") -> str:
+    """Return the prompt; a plain task is passed on word for word. `guide` is what the repository says to agents."""
+    parts = [*task.briefing, *([f"# What this repository asks of agents\n\n{guide}"] if guide else []), task.prompt]
     if task.files:
         parts.append("Files this is about:\n" + "\n".join(f"- {name}" for name in task.files))
     if task.read_only:
@@ -28,12 +28,12 @@ def continued(steers: Sequence[str] = ()) -> str:
     return "\n\n".join([going_on, *steers])
 
 
-def steered(task: Task, steers: Sequence[str], *, remembers: bool) -> str:
+def steered(task: Task, steers: Sequence[str], *, remembers: bool, guide: str = "") -> str:
     """Return what an agent hears that had ended its turn when a person had something to add."""
     if remembers:
         return "\n\n".join(steers)
     worked = "You have worked on this already; your workspace is as you left it. Now also do this:"
-    return "\n\n".join([build(task), worked, *steers])
+    return "\n\n".join([build(task, guide=guide), worked, *steers])
 
 
 def feedback(failed: Attempt) -> str:

@@ -43,6 +43,13 @@ class WaitUntil(Struct, frozen=True):
     time: float
 
 
+class Park(Struct, frozen=True):
+    """A node waits for a person to say how it goes on."""
+
+    node: str
+    reason: str
+
+
 class Finish(Struct, frozen=True):
     """The run has reached its end."""
 
@@ -50,7 +57,7 @@ class Finish(Struct, frozen=True):
     reason: str | None = None
 
 
-Action = Begin | GoOn | Settle | WaitUntil | Finish
+Action = Begin | GoOn | Settle | WaitUntil | Park | Finish
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -101,9 +108,14 @@ def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> 
     if situation.stopping:
         return [Settle(node.id, "stopped", situation.stopping)]
     when = _again_at(node, tries, situation)
+    if when is None and last.status == "limited" and situation.retry.on_limit == "ask":
+        return [Park(node.id, reason(last) + _choices(tries[-1]))]
     successor = None if when is not None else _next_agent(node, tries)
     if when is None and successor is None:
         return [Settle(node.id, last.status, reason(last) + _parked_until(tries[-1]))]
+    if not lost(last) and taken(tries, max(when or 0.0, situation.now)) > situation.retry.total_seconds:
+        over = f"; not tried again: [retry] total_seconds ({situation.retry.total_seconds:.0f}) are over"
+        return [Settle(node.id, last.status, reason(last) + over)]
     if _spent_up(node, tries):
         return [Settle(node.id, "over_budget", f"the budget of ${node.task.budget_usd:g} is used up")]
     if successor:
@@ -119,7 +131,27 @@ def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> 
 def _parked_until(record: AttemptRecord) -> str:
     if record.attempt.status != "limited" or record.until is None:
         return ""
-    return "; parked until " + datetime.fromtimestamp(record.until, UTC).isoformat(timespec="seconds")
+    return "; parked until " + _moment(record.until)
+
+
+def _moment(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+
+
+def _choices(record: AttemptRecord) -> str:
+    back = _moment(record.until) if record.until else "a time it does not say"
+    return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
+
+
+def taken(tries: Sequence[AttemptRecord], now: float) -> float:
+    """Return how long the tries of a node and the waits between them took, without the time nobody drove it."""
+    total = 0.0
+    for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
+        ended = record.ended or record.started
+        total += ended - record.started
+        if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
+            total += max(0.0, following - ended)
+    return total
 
 
 def _again_at(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> float | None:
@@ -129,7 +161,7 @@ def _again_at(node: Node, tries: Sequence[AttemptRecord], situation: Situation) 
     if lost(last):
         return ended
     if last.status == "limited" and record.until is not None:
-        waits = sum(1 for each in tries if each.attempt.status == "limited")
+        waits = sum(1 for each in tries if each.attempt.status == "limited" and each.until != 0.0)
         if record.until <= situation.now and waits <= MOST_WAITS:
             return record.until
         soon = record.until - situation.now <= policy.max_wait_seconds

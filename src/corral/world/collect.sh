@@ -31,6 +31,15 @@ while [ $# -gt 1 ]; do
     shift 2
 done
 
+# A second work tree of this repository that the agent made: what is left in it is committed, on a branch that leaves too.
+git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p' | tail -n +2 | while IFS= read -r tree; do
+    (
+        cd "$tree" || exit
+        git add -A && git commit --no-verify -q -m "$message"
+        git symbolic-ref -q HEAD || git branch -f "worktree/$(basename "$tree")" HEAD
+    ) >/dev/null 2>&1
+done
+
 # A repository that the agent made inside is not ours to keep as one: its files are the work.
 find . -mindepth 2 -name .git -prune | while IFS= read -r inner; do
     case $known in *" $inner "*) ;; *) mkdir -p "$HOME/.nested" && mv "$inner" "$(mktemp -d -p "$HOME/.nested")" ;; esac

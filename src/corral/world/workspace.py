@@ -19,7 +19,10 @@ from corral.world.git import ENV, SAFE, Repository, object_folders
 from corral.world.process import Owner, Start
 
 #: What tools leave behind and nobody commits: not part of an agent's work even where .gitignore forgets it.
-DROPPINGS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n.venv/\nnode_modules/\n.DS_Store\n"
+DROPPINGS = (
+    "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n.venv/\nnode_modules/\n.DS_Store\n"
+    ".auto-claude/\n"
+)
 WHO = {
     "GIT_AUTHOR_NAME": "Corral",
     "GIT_AUTHOR_EMAIL": "corral@localhost",

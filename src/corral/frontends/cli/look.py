@@ -14,7 +14,7 @@ from corral.engine import document
 from corral.engine.engine import Engine
 from corral.events import Stored
 from corral.frontends.cli import words
-from corral.model import OPEN, Run
+from corral.model import Run
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
         rows = [
             (
                 line.run,
-                "orphaned" if line.status in OPEN and document.orphaned(line.owner) else line.status,
+                "orphaned" if line.status in document.DRIVEN and document.orphaned(line.owner) else line.status,
                 words.ago(line.created),
                 "-" if line.usd is None else f"${line.usd:.2f}",
                 ",".join(line.agents) or "-",
@@ -115,11 +115,16 @@ def _remark(run: Run, name: str) -> str:
 @click.command()
 @run_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run is over.")
+@click.option("--prompt", is_flag=True, help="Only what the last attempt's agent was told, word for word.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
-def logs(run: str, *, follow: bool, as_json: bool) -> None:
+def logs(run: str, *, follow: bool, prompt: bool, as_json: bool) -> None:
     """Show what the agents of a run said and did."""
     gc.enable()  # it may go on for hours
     with engine() as opened:
+        if prompt:
+            text = opened.prompt(run)
+            click.echo(msgspec.json.encode({"prompt": text}).decode() if as_json else text)
+            return
         name = opened.show(run).run
         for stored in opened.follow(name) if follow else opened.events(name):
             text = _as_json(stored) if as_json else _as_text(stored)

@@ -13,6 +13,8 @@ from corral.engine.engine import Engine
 from corral.frontends.cli import corral, words
 from corral.frontends.cli.look import json_option
 
+HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP", "PROGRAM")
+
 
 @click.command()
 @json_option
@@ -22,11 +24,7 @@ def agents(*, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
-        click.echo(
-            "\n".join(
-                words.table(("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(a) for a in found])
-            )
-        )
+        click.echo("\n".join(words.table(HEAD, [_row(agent) for agent in found])))
 
 
 @click.command()
@@ -46,16 +44,17 @@ def _row(agent: AgentReport) -> tuple[str, ...]:
         agent.name,
         agent.version or "-",
         agent.login,
+        f":{agent.models}" if agent.models else "-",
         "yes" if agent.resumes else "no",
         "reported" if agent.reports_cost else "unknown",
+        "yes" if agent.mcp else "no",
+        "yes" if agent.acp else "no",
         agent.program or f"not found; {agent.remedy}",
     )
 
 
 def _report(report: Doctor) -> list[str]:
-    lines = words.table(
-        ("AGENT", "VERSION", "LOGIN", "RESUMES", "COST", "PROGRAM"), [_row(agent) for agent in report.agents]
-    )
+    lines = words.table(HEAD, [_row(agent) for agent in report.agents])
     lines.append("")
     for part in report.parts:
         lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")

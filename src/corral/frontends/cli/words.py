@@ -172,8 +172,9 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"asks: {question}"
         case Heeded(text):
             return f"heeds: {text}"
-        case Limited(message):
-            return f"limited: {message}"
+        case Limited(message, until):
+            back = f" (until {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(until))})" if until else ""
+            return f"limited: {message}{back}"
         case Ended(ok=True):
             return "says it is done"
         case Ended(error=error, text=text):
