@@ -22,4 +22,4 @@ def test_its_facts() -> None:
     facts = Ollama(AgentProfile()).facts
     assert facts.resumes
     assert facts.reports_cost
-    assert "OLLAMA_HOST" in facts.keys
+    assert "OLLAMA_HOST" in facts.address
