@@ -152,7 +152,8 @@ def test_no_thread_is_kept_for_a_child() -> None:
         await asyncio.gather(*work)
         return threads
 
-    assert wait_for(count()) <= 2
+    before = threading.active_count()  # other tests may have left some: names are looked up in threads
+    assert wait_for(count()) <= before + 1
 
 
 def test_a_missing_program_is_said() -> None:
