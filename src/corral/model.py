@@ -376,6 +376,19 @@ class Order(Struct, frozen=True):
     text: str = ""
 
 
+class Claim(Struct, frozen=True, kw_only=True):
+    """A path that an attempt works on, or waits for, in a workspace it shares."""
+
+    attempt: str
+    path: str  #: below the workspace; a folder means all in it
+    exclusive: bool = True
+    held: bool = True
+    at: float = 0.0
+    place: int = 0  #: order of asking: who came first goes first
+    run: str = ""
+    owner: str = ""  #: the process that drives the attempt
+
+
 ENCODER = msgspec.json.Encoder()
 
 

@@ -16,6 +16,7 @@ LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|DSN|PRIVATE"
 #: what follows ends where its alphabet ends, and nothing is tried twice. `(?P<keep>` is left standing.
 _EDGE = r"(?<![A-Za-z0-9_])"
 _DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
+_IS = r"[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,3}"
 SHAPES = {
     "sk-": _EDGE + r"sk-" + _DIGIT + r"[A-Za-z0-9_-]{20,400}",
     "ghp_": _EDGE + r"ghp_[A-Za-z0-9]{30,255}",
@@ -36,10 +37,10 @@ SHAPES = {
     "eyJ": _EDGE + r"eyJ[A-Za-z0-9_-]{8,4096}\.eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,2048}",
     "earer": r"(?P<keep1>(?<=[Bb])earer(?:[ \t]|%20){1,4})" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
     "EARER": r"(?P<keep2>EARER[ \t]{1,4})" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
-    "uthorization": r"(?P<keep3>uthorization[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,3}(?i:basic|token)[ \t]{1,4})"
+    "uthorization": r"(?P<keep3>uthorization" + _IS + r"(?i:basic|token)[ \t]{1,4})"
     r"[A-Za-z0-9._~+/=-]{8,8192}",
-    "pi-key": r"(?P<keep4>pi-key[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,3})" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
-    "pi-Key": r"(?P<keep5>pi-Key[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,3})" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
+    "pi-key": r"(?P<keep4>pi-key" + _IS + r")" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
+    "pi-Key": r"(?P<keep5>pi-Key" + _IS + r")" + _DIGIT + r"[A-Za-z0-9._~+/=-]{16,8192}",
     "://": r"(?P<keep6>://[^\s/:@\"'<>]{0,255}:)[^\s/@\"'<>]{1,1024}(?=@[^\s\"'<>])",
     "-----BEGIN ": r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,.\\]|-(?!----)){40,12000}"
     r"(?:-----END [A-Z0-9 ]{0,40}-----)?",
@@ -77,7 +78,7 @@ class Redactor:
         return b"".join(self.cut(data, len(data))[0])
 
     def cut(self, data: bytes, until: int) -> tuple[list[bytes], int]:
-        """Return the first bytes without secrets, up to `until` or to the secret that lies across it, and where that is."""
+        """Return the bytes up to `until` without secrets, or up to a secret that lies across it, and where that is."""
         pieces: list[bytes] = []
         done = place = 0
         while (begun := self._begin.search(data, place)) and begun.start() < until:
