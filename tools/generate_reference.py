@@ -12,7 +12,7 @@ import msgspec
 from corral.adapter import AgentProfile, Hook
 from corral.config import KEYS, POWERFUL, Defaults
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import RetryPolicy, Setup
+from corral.model import RetryPolicy, ScopeTable, Setup
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
@@ -52,6 +52,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "family": "agents of one family may stand in for each other",
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
+        "scope": "what holds for it alone: the keys of `[scope]`",
     },
     "retry": {
         "most": "further tries after a failure; set here, it also holds for failed checks",
@@ -65,6 +66,19 @@ MEANINGS: dict[str, dict[str, str]] = {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
     },
+    "scope": {
+        "read": "what may be read: patterns of paths in the workspace, or absolute ones",
+        "write": "what may be written; in the workspace only where it may also be read",
+        "readonly": "what may be read but not written, against a broader pattern of `write`",
+        "env": "names of variables that are passed on from your environment, besides the agent's own",
+        "net": "`off`, `on`, or the hosts that may be reached besides the agent's own provider",
+        "memory_mb": "memory of all its processes together; not set: 4096",
+        "processes": "processes at a time; not set: 512",
+        "cpu_seconds": "time on the processor, for each process",
+        "disk_mb": "what the workspace may grow to",
+        "file_mb": "the largest file it may write",
+        "timeout": "wall clock for each try, as `--timeout`; the lower of the two holds",
+    },
 }
 TYPES: dict[str, type[msgspec.Struct]] = {
     "hooks": Hook,
@@ -72,6 +86,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "agents.*": AgentProfile,
     "retry": RetryPolicy,
     "workspace": Setup,
+    "scope": ScopeTable,
 }
 FIELD_OF = {"setup": "command"}  #: keys whose field in the code has another name
 
@@ -129,9 +144,12 @@ def keys() -> str:
 
 
 def _key(table: str, key: str) -> str:
+    if (table, key) == ("agents.*", "scope"):  # kept apart from the profile: of two files, one may only narrow
+        return f"| `{key}` | table | - | {MEANINGS[table][key]} |"
     fields = {field.name: field for field in msgspec.structs.fields(TYPES[table])}
     field = fields[FIELD_OF.get(key, key)]
-    trust = " **(trust)**" if key in POWERFUL or table in ("workspace", "hooks") else ""
+    powerful = (key in POWERFUL and table == "agents.*") or table in ("workspace", "hooks")
+    trust = " **(trust)**" if powerful else ""
     return (
         f"| `{key}` | {_cell(_type(field.type))} | {_default(field.default)} | {_cell(MEANINGS[table][key])}{trust} |"
     )
@@ -144,8 +162,16 @@ def _type(kind: object) -> str:
             return word
     text = str(kind)
     if "Literal" in text:
-        return " or ".join(f"`{word}`" for word in re.findall(r"'(\w+)'", text))
-    for sign, word in (("tuple", "list of text"), ("Mapping", "table of text"), ("str", "text"), ("float", "number")):
+        words = [f"`{word}`" for word in re.findall(r"'(\w+)'", text)]
+        return " or ".join([*words, "list of text"] if "tuple" in text else words)
+    signs = {
+        "tuple": "list of text",
+        "Mapping": "table of text",
+        "str": "text",
+        "float": "number",
+        "int": "whole number",
+    }
+    for sign, word in signs.items():
         if sign in text:
             return word
     raise SystemExit(f"no word for the type {text}")

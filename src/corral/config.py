@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook
 from corral.errors import BadRequest
-from corral.model import RetryPolicy, Setup
+from corral.model import RetryPolicy, ScopeSource, ScopeTable, Setup
 
 T = TypeVar("T")
 
@@ -21,16 +21,20 @@ REPOSITORY_FILE = "corral.toml"
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "workspace", "hooks"),
+    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
         "tokens", "cost_usd", "fallback", "family", "role",
-        "instructions",
+        "instructions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "workspace": ("copy", "setup"),
+    "scope": (
+        "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
+        "timeout",
+    ),
 }  # fmt: skip
 
 #: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
@@ -54,6 +58,7 @@ class Config(Struct, frozen=True, kw_only=True):
     retries_asked: int | None = None  #: [retry] most, when a file says it
     setup: Setup = Setup()
     hooks: tuple[Hook, ...] = ()
+    scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -109,6 +114,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         retries_asked=retry.most if "most" in retry_table else None,
         setup=setup,
         hooks=hooks,
+        scopes=(*_scopes(mine, narrows=False), *_scopes(theirs, narrows=True)),
         untrusted=untrusted,
     )
 
@@ -120,7 +126,7 @@ class _File:
         self.path, self.tables, self.text = path, tables, text
 
     @classmethod
-    def read(cls, path: Path) -> _File:
+    def read(cls, path: Path, *, keys: bool = True) -> _File:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -134,7 +140,8 @@ class _File:
         except tomllib.TOMLDecodeError as error:
             raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
         file = cls(path, tables, text)
-        file.check_keys()
+        if keys:
+            file.check_keys()
         return file
 
     def table(self, name: str) -> dict[str, Any]:
@@ -160,20 +167,21 @@ class _File:
             if header.match(line) or (inside and key.match(line)):
                 return f"{self.path}:{number}"
             inside = inside or bool(parent and parent.match(line))
-        return str(self.path)
+        return self.where(*path[:-1]) if rest else str(self.path)  # an inline table: at least where it begins
 
     def check_keys(self) -> None:
-        self._check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace"):
-            self._check(self.table(name), (name,), KEYS[name])
+        self.check(self.tables, (), KEYS[""])
+        for name in ("defaults", "retry", "workspace", "scope"):
+            self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
-            self._check(table, ("hooks",), KEYS["hooks"])
+            self.check(table, ("hooks",), KEYS["hooks"])
         for name, table in self.table("agents").items():
             if not isinstance(table, dict):
                 raise BadRequest(f"{self.where('agents', name)}: `agents.{name}` is a table")
-            self._check(cast("dict[str, Any]", table), ("agents", name), KEYS["agents.*"])
+            self.check(cast("dict[str, Any]", table), ("agents", name), KEYS["agents.*"])
+            self.check(_inner_scope(self, name), ("agents", name, "scope"), KEYS["scope"])
 
-    def _check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
+    def check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
                 import difflib  # noqa: PLC0415
@@ -231,6 +239,37 @@ def _hooks(file: _File) -> tuple[Hook, ...]:
     return tuple(found)
 
 
+def scope_file(path: Path) -> ScopeSource:
+    """Read a file of a scope's keys, at the top or in a table `[scope]`: the person's own word for one run."""
+    if not path.is_file():
+        raise BadRequest(f"--scope: {path} is not there", hint="a TOML file with keys like those of [scope]")
+    file = _File.read(path, keys=False)
+    prefix = ("scope",) if isinstance(file.tables.get("scope"), dict) else ()
+    table = file.table("scope") if prefix else file.tables
+    file.check(table, prefix, KEYS["scope"])
+    return _source(file, table, prefix)
+
+
+def _scopes(file: _File, *, narrows: bool) -> list[ScopeSource]:
+    found = [_source(file, file.table("scope"), ("scope",))] if "scope" in file.tables else []
+    for name in file.table("agents"):
+        table = _inner_scope(file, name)
+        found += [_source(file, table, ("agents", name, "scope"), agent=name)] if table else []
+    return [msgspec.structs.replace(source, narrows=narrows, many=not narrows) for source in found]
+
+
+def _source(file: _File, table: dict[str, Any], path: tuple[str, ...], agent: str | None = None) -> ScopeSource:
+    converted = _convert(table, ScopeTable, file, ".".join(path) or "scope")
+    return ScopeSource(table=converted, where={key: file.where(*path, key) for key in table}, agent=agent)
+
+
+def _inner_scope(file: _File, agent: str) -> dict[str, Any]:
+    table = file.table("agents")[agent].get("scope", {})
+    if not isinstance(table, dict):
+        raise BadRequest(f"{file.where('agents', agent, 'scope')}: `agents.{agent}.scope` is a table")
+    return cast("dict[str, Any]", table)
+
+
 def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:
     own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
     found = {name: _profile(mine, name, table) for name, table in own.items()}
@@ -245,6 +284,7 @@ def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, Age
 
 
 def _profile(file: _File, name: str, table: dict[str, Any]) -> AgentProfile:
+    table = {key: value for key, value in table.items() if key != "scope"}
     profile = _convert({**table, "folder": str(file.path.parent)}, AgentProfile, file, f"agents.{name}")
     if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
         raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")

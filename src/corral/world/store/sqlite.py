@@ -265,6 +265,8 @@ class Store:
     def _do(self, name: str, **values: object) -> int:
         return self._db.execute(self._sql[name], cast("dict[str, Any]", values)).rowcount
 
+    rows, do = _rows, _do  #: for the store's other files
+
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
 
