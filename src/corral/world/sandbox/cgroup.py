@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 ROOT = Path("/sys/fs/cgroup")
+PREFIX = "corral-"
 CONTROLLERS = ("memory", "pids")
 
 
@@ -63,7 +64,9 @@ class Group(Struct, frozen=True):
 def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path = ROOT) -> Group:
     """Make a group with these limits, or say why none can be had."""
     place = _delegated(root) or _separate(root)
-    group = Group(tuple(folder / f"corral-{name}" for folder in place))
+    for folder in place:
+        _forget_dead(folder)
+    group = Group(tuple(folder / f"{PREFIX}{os.getpid()}-{name}" for folder in place))
     memory = str(memory_mb << 20) if memory_mb else None
     limits = {
         "memory.max": memory,
@@ -82,6 +85,15 @@ def make(name: str, *, memory_mb: int | None, processes: int | None, root: Path 
         group.remove()
         raise Missing(f"a control group cannot be made: {error.strerror}") from error
     return group
+
+
+def _forget_dead(place: Path) -> None:
+    """Remove what an engine left that was killed, with its launchers, before it could."""
+    for folder in place.glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _own(root: Path) -> dict[str, Path]:

@@ -186,7 +186,7 @@ def _empty(folder: Path) -> None:
 
 def _group(box: Box, tag: str) -> cgroup.Group:
     try:
-        return cgroup.make(f"{tag}-{os.getpid()}-{id(box)}", memory_mb=box.memory_mb, processes=box.processes)
+        return cgroup.make(f"{tag}-{id(box)}", memory_mb=box.memory_mb, processes=box.processes)
     except cgroup.Missing as error:
         raise CorralError(str(error), hint="--require-sandbox strict needs no control group") from error
 

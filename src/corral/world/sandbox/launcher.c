@@ -6,7 +6,7 @@
  * -u  drop to this user, with this group and no other, before PROGRAM is started (only root may ask for it)
  * -b  show SOURCE, a file or folder that only root may reach, as /run/box/0, /run/box/1, ... to PROGRAM and its
  *     children alone: a private mount, made before the user is dropped
- * -j  join the control group whose list of processes FILE is
+ * -j  join the control group whose list of processes FILE is; where PARENT is dead in the end, remove it
  * -a  run LINE by a shell when all is over, however it ended (what runs in a container is no child of ours)
  * -r  tell FD of each process that PROGRAM left running when it ended: "PID NAME", a line each
  *
@@ -179,6 +179,15 @@ static void end_all(pid_t program, int *status, int report) {
 
 static int forwarded(int number) { return number == SIGTERM || number == SIGINT || number == SIGHUP; }
 
+/* Where the one who made them is dead, nobody else would. */
+static void remove_groups(const struct plan *plan) {
+  for (int i = 0; i < plan->group_count; i++) {
+    char *cut = strrchr(plan->groups[i], '/');
+    if (cut) *cut = 0;
+    rmdir(plan->groups[i]);
+  }
+}
+
 static void afterwards(const char *line) {
   pid_t pid = fork();
   if (pid == 0) {
@@ -203,6 +212,7 @@ static void supervise(const struct plan *plan, pid_t program, const sigset_t *aw
     }
   }
   end_all(over ? -1 : program, over ? &about : &status, report);
+  if (plan->parent && getppid() != plan->parent) remove_groups(plan);
   if (plan->afterwards) afterwards(plan->afterwards);
   if (WIFSIGNALED(status)) {
     sigset_t none;

@@ -155,6 +155,10 @@ def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
             while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
                 status = reaped[1] if reaped[0] == program else status
     end_all(program, report)
+    if parent and os.getppid() != parent:  # whoever made the groups is dead: nobody else would remove them
+        for group in (value for name, value in options if name == "-j"):
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(group))  # noqa: PTH106, PTH120
     for line in (value for name, value in options if name == "-a"):
         os.system(line)  # noqa: S605 -- the caller's own
     if os.WIFSIGNALED(status):
