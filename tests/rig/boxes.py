@@ -8,7 +8,7 @@ from typing import Any
 from corral.model import Level
 from corral.world import process
 from corral.world.process import Finished
-from corral.world.sandbox.confine import agent_owner, confine
+from corral.world.sandbox.confine import confine
 from corral.world.sandbox.profile import Box
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -32,10 +32,3 @@ def run_in(box: Box, level: Level, *argv: str, tag: str = "") -> Finished:
             return await process.run(start, timeout=120)
 
     return asyncio.run(run())
-
-
-def give(path: Path, tag: str) -> None:
-    """Make a file or folder the agent's own, where it has a user of its own."""
-    owner = agent_owner(tag)
-    if owner:
-        os.chown(path, owner.uid, owner.gid)

@@ -45,7 +45,15 @@ def ask(inner: list[str], *calls: str, options: tuple[str, ...] = ()) -> list[in
 
 def test_limits_hold_and_are_never_above_what_was_allowed(inner: list[str]) -> None:
     limits = ["-f", "1048576", "-d", "2147483648", "-t", "77", "-o", "99999999", "-n", "300"]
-    done = run(inner, *limits, *EVERYWHERE, "--", "bash", "-c", "ulimit -H -f; ulimit -d; ulimit -t; ulimit -n; ulimit -u; ulimit -c")
+    done = run(
+        inner,
+        *limits,
+        *EVERYWHERE,
+        "--",
+        "bash",
+        "-c",
+        "ulimit -H -f; ulimit -d; ulimit -t; ulimit -n; ulimit -u; ulimit -c",
+    )
     files, data, seconds, opened, processes, core = done.stdout.split()
     assert (files, data, seconds, processes, core) == ("1024", "2097152", "77", "300", "0")
     assert int(opened) <= 99999999
@@ -123,7 +131,16 @@ def test_tcp_only_to_the_ports_that_are_named(inner: list[str]) -> None:
 
 def test_no_descriptor_is_inherited(inner: list[str]) -> None:
     leaked = os.open("/", os.O_RDONLY)
-    done = run(inner, *EVERYWHERE, "--", sys.executable, "-IS", "-c", "import os; print(os.listdir('/proc/self/fd'))", pass_fds=[leaked])
+    done = run(
+        inner,
+        *EVERYWHERE,
+        "--",
+        sys.executable,
+        "-IS",
+        "-c",
+        "import os; print(os.listdir('/proc/self/fd'))",
+        pass_fds=[leaked],
+    )
     os.close(leaked)
     assert done.stdout == "['0', '1', '2', '3']\n"  # the last is the listing itself
 
@@ -147,13 +164,20 @@ def test_a_step_that_fails_starts_nothing(inner: list[str], arguments: list[str]
 def test_the_table_for_each_machine_is_that_of_the_kernel() -> None:
     generic = Path("/usr/include/asm-generic/unistd.h").read_text()
     own = subprocess.run(
-        ["cc", "-E", "-dM", "-include", "asm/unistd.h", "-x", "c", "/dev/null"], capture_output=True, text=True, check=True
+        ["cc", "-E", "-dM", "-include", "asm/unistd.h", "-x", "c", "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     tables = [dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)) for text in (own, generic)]
     told = {**twin_module.REFUSED, **twin_module.JUDGED}
     for place in (0, 1) if platform.machine() == "x86_64" else (1,):
         table = tables[place] if platform.machine() == "x86_64" else tables[1]
-        wrong = {name: each[place] for name, each in told.items() if each[place] and int(table.get(name, each[place])) != each[place]}
+        wrong = {
+            name: each[place]
+            for name, each in told.items()
+            if each[place] and int(table.get(name, each[place])) != each[place]
+        }
         assert wrong == {}
     compiled = set(re.findall(r"SYS_(\w+)", (FOLDER / "inner.c").read_text())) - {"close_range"}
     assert compiled == {name for name, each in told.items() if each[0] < 424}

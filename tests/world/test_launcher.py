@@ -151,7 +151,9 @@ def test_killed_itself_it_takes_the_program_along(launcher: list[str]) -> None:
 def test_it_keeps_nothing_open_that_is_the_programs(launcher: list[str]) -> None:
     ours, theirs = os.pipe()
     with subprocess.Popen(
-        [*launcher, "--", "sh", "-c", f"exec {theirs}>&-; echo open; sleep 987"], stdout=subprocess.PIPE, pass_fds=[theirs]
+        [*launcher, "--", "sh", "-c", f"exec {theirs}>&-; echo open; sleep 987"],
+        stdout=subprocess.PIPE,
+        pass_fds=[theirs],
     ) as process:
         os.close(theirs)
         assert process.stdout

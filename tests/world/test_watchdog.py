@@ -49,7 +49,9 @@ sys.stdin.readline()
     with subprocess.Popen([sys.executable, "-c", share], stdin=subprocess.PIPE) as parent:
         until(lambda: len(watchdog.descendants(parent.pid)) == 3, "all are there")
         pids = [parent.pid, *watchdog.descendants(parent.pid)]
-        quick = until(lambda: (found := watchdog.memory_bytes(pids, enough=1 << 40)) > 200 << 20 and found, "all read it")
+        quick = until(
+            lambda: (found := watchdog.memory_bytes(pids, enough=1 << 40)) > 200 << 20 and found, "all read it"
+        )
         assert watchdog.memory_bytes(pids) < quick - (100 << 20)
         for pid in pids:
             os.kill(pid, 9)
@@ -95,7 +97,7 @@ async def watched(folder: Path, level: Level, script: str, ceiling: Ceiling) -> 
 @pytest.mark.parametrize(
     ("script", "ceiling", "passed"),
     [
-        (f"for i in 1 2 3 4; do python3 -c \"{TAKE}\" 40 & done; wait; sleep 987", Ceiling(memory_mb=100), "memory"),
+        (f'for i in 1 2 3 4; do python3 -c "{TAKE}" 40 & done; wait; sleep 987', Ceiling(memory_mb=100), "memory"),
         ("for i in 1 2 3 4 5 6 7 8 9; do sleep 987 & done; wait", Ceiling(processes=8), "processes"),
         ("for i in 1 2 3; do head -c 3000000 /dev/urandom > $i; done; sleep 987", Ceiling(disk_mb=8), "disk"),
     ],

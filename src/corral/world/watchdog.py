@@ -64,7 +64,7 @@ def members(start: Start) -> list[int]:
 def children(pid: int) -> list[int]:
     """Return the processes whose parent is any thread of this one."""
     with contextlib.suppress(OSError):
-        threads = os.listdir(PROC / str(pid) / "task")
+        threads = [thread.name for thread in (PROC / str(pid) / "task").iterdir()]
         lists = [_read(pid, f"task/{thread}/children") for thread in threads]
         return [int(child) for each in lists for child in each.split()]
     return []

@@ -14,7 +14,7 @@ PREFIX = "corral-"
 CONTROLLERS = ("memory", "pids")
 
 
-class Missing(Exception):  # noqa: N818 -- read as: a control group is missing
+class Missing(Exception):
     """No control group can be made here; the text says why."""
 
 

@@ -31,7 +31,9 @@ OWN_PROCESSES: tuple[Level, ...] = ("full", "strict", "container")  #: levels at
 class Confined:
     """A command in its box, ready to start; close it when the process is gone."""
 
-    def __init__(self, start: Start, closing: Sequence[Callable[[], object]] = (), group: cgroup.Group | None = None):
+    def __init__(
+        self, start: Start, closing: Sequence[Callable[[], object]] = (), group: cgroup.Group | None = None
+    ) -> None:
         self.start = start
         self.memory_kills = 0  #: processes that the kernel killed for want of memory; known at level full, at the end
         self._closing, self._group = closing, group

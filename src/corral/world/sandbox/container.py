@@ -61,7 +61,10 @@ def command(run: str, box: Box, inside: Sequence[str], *, uid: int, gid: int, ta
     argv += ["--pids-limit", str(box.processes)] if box.processes else []
     for folder, size in SCRATCH.items():
         argv += ["--tmpfs", f"{folder}:rw,nosuid,nodev,size={size},mode=1777"]
-    for path in (*(Path(path) for path in SYSTEM if not Path(path).is_symlink()), *(Path("/etc", each) for each in ETC)):
+    for path in (
+        *(Path(path) for path in SYSTEM if not Path(path).is_symlink()),
+        *(Path("/etc", each) for each in ETC),
+    ):
         if path.exists():
             argv += ["--volume", f"{path}:{path}:ro"]
     for mount in mounts(box, uid=uid, gid=gid):

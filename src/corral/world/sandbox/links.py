@@ -1,4 +1,4 @@
-"""What in a workspace leads out of it although it lies in it: hard links to files elsewhere, sockets, pipes, devices."""
+"""What lies in a workspace and yet leads out of it: hard links to files elsewhere, sockets, pipes, devices."""
 
 from __future__ import annotations
 

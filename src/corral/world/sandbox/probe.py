@@ -1,4 +1,4 @@
-"""Find out which level this machine holds, by running the real profile once; say what stands in the way of a better one."""
+"""Find out which level this machine holds, by running the real profile once; say what a better one lacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from corral.world.sandbox.profile import Box
 
 #: From the weakest to the strongest; landlock and seatbelt are worth the same.
 ORDER: tuple[Level, ...] = ("none", "seatbelt", "landlock", "container", "strict", "full")
-RANK: dict[Level, int] = {"none": 0, "seatbelt": 1, "landlock": 1, "container": 2, "strict": 3, "full": 4}
 PORT = 8117  #: any will do: the box's loopback is its own
 
 
@@ -53,7 +52,7 @@ class Held(Struct, frozen=True):
 
 def at_least(level: Level, required: Level) -> bool:
     """Tell whether a level is as good as the one required."""
-    return RANK[level] >= RANK[required]
+    return ORDER.index(level) >= ORDER.index("seatbelt" if required == "landlock" else required)
 
 
 async def probe(cache: Path) -> Held:

@@ -36,7 +36,7 @@ def _user_namespaces(settings: Path) -> str:
         return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     if _value(settings / "user/max_user_namespaces") == "0":
         return "sudo sysctl -w user.max_user_namespaces=15000"
-    return "in a container: allow user namespaces (for docker: --security-opt seccomp=unconfined), else: sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    return "sudo sysctl -w kernel.unprivileged_userns_clone=1 (in docker: --security-opt seccomp=unconfined)"
 
 
 def _value(file: Path) -> str | None:

@@ -20,7 +20,7 @@ SERVICES = (
 
 
 def profile(box: Box, scratch: Path) -> str:
-    """Return the profile's text: everything is denied that is not named; of two rules for a path the later one holds."""
+    """Return the profile's text: what is not named is denied; of two rules for a path the later one holds."""
     readable = [*map(Path, SYSTEM), *box.readable, *authorities(box.env)]
     writable = [box.workspace, box.home, scratch, *box.writable]
     lines = [
@@ -33,7 +33,7 @@ def profile(box: Box, scratch: Path) -> str:
         "(allow sysctl-read)",
         "(allow ipc-posix-sem)",
         "(allow pseudo-tty)",
-        '(allow file-read-metadata (literal "/") (literal "/private") (literal "/var") (literal "/tmp") (literal "/etc"))',
+        *(f'(allow file-read-metadata (literal "/{name}"))' for name in ("", "private", "var", "tmp", "etc")),
         *(f"(allow file-read-metadata (literal {_quoted(parent)}))" for parent in _above(writable)),
         *(f"(allow mach-lookup (global-name {_quoted(name)}))" for name in SERVICES),
         *(f"(allow file-read* (subpath {_quoted(path)}))" for path in (*readable, *writable)),
