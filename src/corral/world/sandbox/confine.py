@@ -148,7 +148,8 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
     if level != "none":
         _make_scratch(scratch, owner)
         closing.append(lambda: _empty(scratch))
-        env = {**env, "TMPDIR": str(scratch)}
+        # git gives up on settings that it sees and may not read; in a box with a root of its own they are not there.
+        env = {"GIT_CONFIG_NOSYSTEM": "1", **env, "TMPDIR": str(scratch)}
     first: list[str] = []
     if level == "landlock":
         if box.readonly or box.hidden:
