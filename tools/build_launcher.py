@@ -1,4 +1,4 @@
-"""Compile the box launcher into the package when a C compiler is there; without one its Python twin is used."""
+"""Compile the two launchers into the package when a C compiler is there; without one their Python twins are used."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         folder = Path(self.root, "src", "corral", "world", "sandbox")
-        source, program = folder / "launcher.c", folder / "launcher"
         compiler = shutil.which("cc") or shutil.which("gcc")
-        if self.target_name != "wheel" or not source.exists() or compiler is None:
+        if self.target_name != "wheel" or not (folder / "launcher.c").exists() or compiler is None:
             return
-        built = subprocess.run(
-            [compiler, "-O2", "-static", "-s", "-Wall", "-Werror", "-o", str(program), str(source)],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        if built.returncode != 0:
-            print(f"corral: no launcher built, its Python twin will be used: {built.stderr.strip()[:400]}")
-            return
-        build_data["artifacts"].append("src/corral/world/sandbox/launcher")
+        for name in ("launcher", "inner"):
+            built = subprocess.run(
+                [compiler, "-O2", "-static", "-s", "-Wall", "-Werror", "-o", str(folder / name), f"{folder / name}.c"],
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            if built.returncode != 0:
+                print(f"corral: no {name} built, the Python twins will be used: {built.stderr.strip()[:400]}")
+                return
+        build_data["artifacts"] += [f"src/corral/world/sandbox/{name}" for name in ("launcher", "inner")]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -19,7 +19,7 @@ ErrorClass = Literal[
 ]  # fmt: skip
 CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
-Level = Literal["strict", "none"]
+Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
 
 
 # --- what a person asks for -------------------------------------------------------------------------------------

@@ -20,15 +20,6 @@ def installed() -> Iterator[Path]:
 
 
 @pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="corral-open-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
 def person(installed: Path, open_folder: Path) -> Person:
     """An ordinary user with the command installed."""
     return Person(open_folder / "person", installed)

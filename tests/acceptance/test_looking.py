@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.command import Corral, Outcome
+from tests.rig.levels import BOXED
 from tests.rig.repository import GIT_ENV
 
 
@@ -134,7 +135,7 @@ def test_doctor_finds_what_can_run(corral: Corral) -> None:
     assert report["ok"] is True
     parts = {part["name"]: part for part in report["parts"]}
     assert {"sandbox", "git", "store", "settings"} <= set(parts)
-    assert parts["sandbox"]["found"].startswith("strict")
+    assert parts["sandbox"]["found"].startswith(BOXED)
     assert "ready" in corral("doctor").out
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from corral.testing import Call, Script, ScriptedModel, Turn, Usage
 from tests.rig.command import Corral
+from tests.rig.levels import BOXED
 from tests.rig.person import Person
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
@@ -74,7 +75,7 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: 
     )
     assert attempt["output"] == "Both are done."
     assert attempt["session"]
-    assert attempt["sandbox"]["level"] == "strict"
+    assert attempt["sandbox"]["level"] in BOXED
     assert repo.read(attempt["branch"], "src/new.txt") == "made"
     assert repo.read(attempt["branch"], "ran.txt") == "run"
     assert set(repo.files(attempt["branch"])) == {"calc.py", "notes.md", "ran.txt", "src/new.txt"}

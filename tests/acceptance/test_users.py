@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.command import Corral
+from tests.rig.levels import BOXED
 from tests.rig.person import UID, Person, own, owners
 from tests.rig.processes import gone
 from tests.rig.waiting import until
@@ -24,7 +25,7 @@ def test_the_main_journey_of_an_ordinary_user(person: Person) -> None:
     outcome = person.run(repo, "make x", "--agent", "mine", "--check", "grep -q x x", "--retries", "0")
 
     assert outcome.code == 0, outcome
-    assert outcome.attempt["sandbox"]["level"] == "strict"
+    assert outcome.attempt["sandbox"]["level"] in BOXED
     assert outcome.attempt["files_changed"] == ["x"]
     assert outcome.attempt["output"] == f"make x\n{UID}"
     assert repo.receipt(outcome.attempt["commit"])["status"] == "done"
@@ -42,7 +43,7 @@ def test_an_ordinary_user_has_the_strict_box(person: Person) -> None:
     report = person("doctor", "--json")
     assert report.code == 0, report
     sandbox = next(part for part in report.json["parts"] if part["name"] == "sandbox")
-    assert sandbox["found"].startswith("strict")
+    assert sandbox["found"].startswith(BOXED)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.rig.command import Corral
+from tests.rig.levels import BOXED
 from tests.rig.processes import running
 from tests.rig.waiting import until
 
@@ -16,7 +17,7 @@ def attack(corral: Corral, script: str, *, twin: bool = False) -> str:
     agent = corral.agent("hostile", f'cd "$PWD"; {script}; exit 0')
     env = {"CORRAL_PYTHON_LAUNCHER": "1"} if twin else {}
     outcome = corral.run(corral.root / "repo", "attack", "--agent", agent, "--read-only", "--retries", "0", env=env)
-    assert outcome.attempt["sandbox"]["level"] == "strict", outcome
+    assert outcome.attempt["sandbox"]["level"] in BOXED, outcome
     return outcome.attempt["output"]
 
 
@@ -46,7 +47,7 @@ def test_files_of_the_person_do_not_exist_for_it(corral: Corral, twin: bool) -> 
     )
     assert "PRIVATE" not in printed
     assert "a.txt" not in printed
-    assert "root:" not in printed
+    assert not [line for line in printed.splitlines() if line.startswith("root:")]
     assert "end" in printed
 
 

@@ -18,7 +18,7 @@ from corral.errors import CorralError, Untrusted
 from corral.world import git, process
 from corral.world.process import Start
 from corral.world.sandbox import visible
-from corral.world.sandbox.confine import launcher
+from corral.world.sandbox.launchers import kind
 from corral.world.sandbox.probe import probe
 
 
@@ -151,10 +151,10 @@ def _login(dressed: Outfit) -> str:
 async def _sandbox(engine: Engine) -> Part:
     engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = await probe(engine.home / "probe.json")
-    kind = "compiled launcher" if len(launcher()) == 1 else "Python launcher"
+    used = "compiled launcher" if kind() == "compiled" else "Python launcher"
     if held.level == "none":
         return Part(name="sandbox", ok=False, found=f"none: {held.reason}", remedy=held.remedy)
-    return Part(name="sandbox", ok=True, found=f"{held.level} ({kind}; the network is still shared)")
+    return Part(name="sandbox", ok=True, found=f"{held.level} ({used}; the network is still shared)")
 
 
 async def _git() -> Part:

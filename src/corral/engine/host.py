@@ -25,7 +25,7 @@ from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits
 from corral.world.sandbox import visible
-from corral.world.sandbox.confine import agent_owner, confine, home_in_box
+from corral.world.sandbox.confine import agent_owner, confine, home_in_box, own_processes
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
@@ -83,7 +83,7 @@ class Host:
         self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, emit: Callable[[Event], None]
     ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
-        folder, boxed = made.tree.parent, self.level != "none"
+        folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         home = home_in_box(self._box(made, folder), self.level)
         task = structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed)
         command = dressed.agent.start(task)
@@ -95,7 +95,7 @@ class Host:
         if boxed and "PATH" not in env and (first := dressed.search(command)):
             env["PATH"] = os.pathsep.join([*first, self._box(made, folder).env["PATH"]])
         box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
-        if boxed:  # one box is quicker than two, and whoever works there may collect there
+        if alone:  # one box is quicker than two, and whoever works there may collect there
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, emit, lambda left: self._leave(made, left))
@@ -105,7 +105,7 @@ class Host:
             logs[name].write(chunk)
 
         try:
-            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=boxed) as confined:
+            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=alone) as confined:
                 start = structs.replace(confined, talks=command.talks)
                 ended = await process.follow(start, limits, listening.hear, raw, self.stop, listening.talk)
         finally:

@@ -21,7 +21,7 @@ from corral.rules import strategies
 from corral.world import git, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
-from corral.world.sandbox.probe import ORDER, probe
+from corral.world.sandbox.probe import at_least, probe
 from corral.world.trust import Trust
 
 MOST_TASK = 10 << 20
@@ -68,10 +68,11 @@ async def prepare(request: Request, state: Path) -> Submission:
     _try_checks(task, settings, top)
     held = await probe(state / "probe.json")
     level = "none" if request.unsandboxed and request.require == "none" else held.level
-    if ORDER.index(level) < ORDER.index(request.require) and not request.unsandboxed:
+    if not at_least(level, request.require) and not request.unsandboxed:
+        wanting = held.lacks(request.require)
         raise BadRequest(
-            f"the sandbox level `{request.require}` does not hold here: {held.reason}",
-            hint=f"{held.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
+            f"the sandbox level `{request.require}` does not hold here: {wanting.reason}",
+            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
         )
     notes: list[str] = []
     if found is None:

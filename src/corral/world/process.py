@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -53,6 +54,10 @@ class Start(Struct, frozen=True, kw_only=True):
     box_pid: Callable[[], int | None] | None = None  #: the first process inside the box, once there is one
     wrapped: bool = False  #: in the box, a shell stands between that process and the program
     uid: int | None = None  #: whose its processes are, when they have a user of their own
+    supervised: bool = False  #: our launcher stays above it: SIGTERM is passed on, SIGUSR1 ends everything
+    spawned: Callable[[], object] | None = None  #: called when it was started: what it was handed can be closed here
+    left: Callable[[], list[Leftover]] | None = None  #: what the launcher had to end when the program had left
+    listeners: Callable[[], Awaitable[list[socket.socket]]] | None = None  #: the box's ports, to be answered by us
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -118,8 +123,7 @@ async def run(
         raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process, start)
             await process.wait()
     return Finished(process.returncode or 0, out, err)
 
@@ -158,7 +162,7 @@ async def follow(
         if not ended.done():  # a limit, or what it says cannot be kept any more
             await _end(process, start, limits.grace_seconds)
         await ended
-        leftovers = sweep(start.tag, start.uid) if start.tag else []
+        leftovers = [*(start.left() if start.left else []), *(sweep(start.tag, start.uid) if start.tag else [])]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
         await _closed(process, tasks)
@@ -293,7 +297,7 @@ async def _read(
 async def _spawn(start: Start) -> asyncio.subprocess.Process:
     _watch_by_pidfd()
     try:
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *start.argv,
             env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
             cwd=start.cwd,
@@ -310,6 +314,9 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
     except OSError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
+    if start.spawned:
+        start.spawned()
+    return process
 
 
 async def _feed(
@@ -348,6 +355,8 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
             agent = first_child(agent)
         if agent:
             os.kill(agent, signal.SIGTERM)
+        elif not inside and start.supervised:
+            process.send_signal(signal.SIGTERM)
         elif not inside:
             os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
@@ -355,6 +364,12 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
             await _exited(process)
     if process.returncode is None:
         _kill(process, start)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await _exited(process)
+    if process.returncode is None:  # somebody stopped our launcher
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         await _exited(process)
 
 
@@ -364,5 +379,8 @@ def _kill(process: asyncio.subprocess.Process, start: Start) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if inside:
             os.kill(inside, signal.SIGKILL)
+        elif start.supervised:
+            process.send_signal(signal.SIGUSR1)
+            process.send_signal(signal.SIGCONT)
         else:
             os.killpg(process.pid, signal.SIGKILL)

@@ -48,7 +48,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option(
     "--require-sandbox",
     "require",
-    type=click.Choice(["strict", "none"]),
+    type=click.Choice(["full", "strict", "container", "landlock", "seatbelt", "none"]),
     default="strict",
     help="Start only at this level or above.  [strict]",
 )

@@ -6,40 +6,57 @@ import contextlib
 import json
 import os
 import shutil
-import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
+from corral.errors import CorralError
 from corral.model import Level
+from corral.world.custody import Leftover
 from corral.world.process import Owner, Start
+from corral.world.sandbox import cgroup, container, inside, seatbelt
+from corral.world.sandbox.control import Listeners, OnThisMachine
+from corral.world.sandbox.launchers import inner, launcher
 from corral.world.sandbox.profile import HOME, Box, build
 
 #: Users of agents when corral is root: far above any real one, or below 65536 where a container maps no more.
 FIRST_UID, UIDS = 1_879_048_192, 1_000_000
 SMALL_FIRST_UID, SMALL_UIDS = 61_000, 4_000
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}  #: of whoever builds the box
+OWN_PROCESSES: tuple[Level, ...] = ("full", "strict", "container")  #: levels at which a box sees no process but its own
 
 
 class Confined:
     """A command in its box, ready to start; close it when the process is gone."""
 
-    def __init__(self, start: Start, opened: Sequence[int] = ()) -> None:
+    def __init__(
+        self, start: Start, closing: Sequence[Callable[[], object]] = (), group: cgroup.Group | None = None
+    ) -> None:
         self.start = start
-        self._opened = opened
+        self.memory_kills = 0  #: processes that the kernel killed for want of memory; known at level full, at the end
+        self._closing, self._group = closing, group
 
     def __enter__(self) -> Start:
         return self.start
 
     def __exit__(self, *_: object) -> None:
-        for descriptor in self._opened:
-            os.close(descriptor)
+        if self._group:
+            self.memory_kills = self._group.memory_kills()
+            self._group.remove()
+        for close in self._closing:
+            close()
+
+
+def own_processes(level: Level) -> bool:
+    """Tell whether a box at this level sees no process but its own."""
+    return level in OWN_PROCESSES
 
 
 def home_in_box(box: Box, level: Level) -> str:
     """Return the path by which the agent knows its home."""
-    return str(box.home) if level == "none" else HOME
+    return HOME if own_processes(level) else str(box.home)
 
 
 def agent_owner(attempt: str) -> Owner | None:
@@ -55,44 +72,126 @@ def agent_owner(attempt: str) -> Owner | None:
     return Owner(uid, uid)
 
 
-def launcher() -> list[str]:
-    """Return the launcher: the compiled one, or its twin."""
-    compiled = Path(__file__).with_name("launcher")
-    if os.access(compiled, os.X_OK) and not os.environ.get("CORRAL_PYTHON_LAUNCHER"):
-        return [str(compiled)]
-    return [sys.executable, "-IS", str(Path(__file__).with_name("launcher.py"))]
-
-
 def confine(
     argv: Sequence[str], box: Box, level: Level, *, tag: str, stdin: bytes = b"", wrapped: bool = False
 ) -> Confined:
     """Put a command into its box. At level `none` there is no box: only a private home and the parent's fate."""
-    parent = ["-p", str(os.getpid())]
-    env = {**box.env, "CORRAL_ATTEMPT": tag}
-    if level == "none":
-        start = Start(argv=[*launcher(), *parent, "--", *argv], env=env, cwd=str(box.workspace), stdin=stdin, tag=tag)
-        return Confined(start)
+    box = structs.replace(box, env={**box.env, "CORRAL_ATTEMPT": tag})
+    if level in ("full", "strict"):
+        made = _by_bubblewrap(argv, box, tag, grouped=level == "full")
+    elif level == "container":
+        made = _by_container(argv, box, tag)
+    else:
+        made = _in_the_open(argv, box, level, tag)
+    made.start = structs.replace(made.start, stdin=stdin, wrapped=wrapped)
+    return made
+
+
+def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) -> Confined:
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
-    profile = build(structs.replace(box, env=env), uid=uid, gid=gid, stage=owner is not None)
-    drop = ["-u", str(uid), "-g", str(gid)] if owner else []
-    staged = [word for path in profile.staged for word in ("-b", path)]
+    profile = build(box, uid=uid, gid=gid, stage=owner is not None)
+    listeners = Listeners(box.listeners) if box.listeners else None
+    control = listeners.theirs.fileno() if listeners else None
+    group = _group(box, tag) if grouped else None
+    steps = ["-u", str(uid), "-g", str(gid)] if owner else []
+    steps += [word for path in profile.staged for word in ("-b", path)]
+    steps += [word for path in group.joins for word in ("-j", path)] if group else []
     arguments = _in_memory(profile.arguments)
     told, tells = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    _, first = inner(boxed=True)
     start = Start(
         argv=[
-            *launcher(), *parent, *drop, *staged, "--",
-            shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--", *argv,
+            *launcher(), "-p", str(os.getpid()), *steps, "--",
+            shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
+            *first, *inside.in_box(box, control), *argv,
         ],
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-        stdin=stdin,
-        pass_fds=(arguments, tells),
+        env=ENVIRONMENT,
+        pass_fds=(arguments, tells, *([control] if control is not None else [])),
         tag=tag,
+        supervised=True,
+        spawned=listeners.theirs.close if listeners else None,
         box_pid=_BoxPid(told).read,
-        wrapped=wrapped,
         uid=owner.uid if owner else None,
+        listeners=listeners.received if listeners else None,
     )  # fmt: skip
-    return Confined(start, (arguments, told, tells))
+    closing = [lambda number=number: os.close(number) for number in (arguments, told, tells)]
+    return Confined(start, [*closing, *([listeners.close] if listeners else [])], group)
+
+
+def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
+    if box.listeners:
+        raise CorralError("at level container nothing can be answered from outside the box", hint="install bubblewrap")
+    run = container.program()
+    if run is None:
+        raise CorralError("neither podman nor docker is installed")
+    owner = agent_owner(tag)
+    uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
+    _, first = inner(boxed=True)
+    inside_it = [*first, *inside.in_box(box, None), *argv]
+    made = container.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
+    # The program needs to find its own settings; all else of its environment is the box's.
+    env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
+    argv = [*launcher(), "-p", str(os.getpid()), "-a", made.afterwards, "--", *made.argv]
+    return Confined(Start(argv=argv, env=env, tag=tag, supervised=True))
+
+
+def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confined:
+    """Confine where there are no namespaces: by Landlock, by seatbelt, or not at all."""
+    scratch = box.folder / "tmp"
+    closing: list[Callable[[], object]] = []
+    listeners = OnThisMachine(box.listeners) if box.listeners else None
+    if listeners:
+        closing.append(listeners.close)
+    owner = agent_owner(tag) if level != "none" else None
+    env: Mapping[str, str] = box.env
+    if level != "none":
+        _make_scratch(scratch, owner)
+        closing.append(lambda: _empty(scratch))
+        # git gives up on settings that it sees and may not read; in a box with a root of its own they are not there.
+        env = {"GIT_CONFIG_NOSYSTEM": "1", **env, "TMPDIR": str(scratch)}
+    first: list[str] = []
+    if level == "landlock":
+        if box.readonly or box.hidden:
+            raise CorralError("at level landlock no part of a workspace can be read-only or hidden")
+        _, first = inner(boxed=False)
+        first = [*first, *inside.by_landlock(box, scratch, own_user=owner is not None)]
+    elif level == "seatbelt":
+        first = ["/usr/bin/sandbox-exec", "-p", seatbelt.profile(box, scratch)]
+    left, leaves = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    closing += [lambda number=number: os.close(number) for number in (left, leaves)]
+    drop = ["-u", str(owner.uid), "-g", str(owner.gid)] if owner else []
+    start = Start(
+        argv=[*launcher(), "-p", str(os.getpid()), "-r", str(leaves), *drop, "--", *first, *argv],
+        env=env,
+        cwd=str(box.workspace),
+        pass_fds=(leaves,),
+        tag=tag,
+        supervised=True,
+        uid=owner.uid if owner else None,
+        left=lambda: _left(left),
+        listeners=listeners.received if listeners else None,
+    )
+    return Confined(start, closing)
+
+
+def _make_scratch(folder: Path, owner: Owner | None) -> None:
+    folder.mkdir(exist_ok=True, mode=0o700)
+    if owner:
+        os.chown(folder, owner.uid, owner.gid)
+
+
+def _empty(folder: Path) -> None:
+    for entry in list(folder.iterdir()) if folder.is_dir() else []:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+
+def _group(box: Box, tag: str) -> cgroup.Group:
+    try:
+        return cgroup.make(f"{tag}-{id(box)}", memory_mb=box.memory_mb, processes=box.processes)
+    except cgroup.Missing as error:
+        raise CorralError(str(error), hint="--require-sandbox strict needs no control group") from error
 
 
 class _BoxPid:
@@ -108,6 +207,14 @@ class _BoxPid:
         with contextlib.suppress(ValueError, KeyError):
             return int(json.loads(self._text)["child-pid"])
         return None
+
+
+def _left(descriptor: int) -> list[Leftover]:
+    """Return what the launcher had to end after the program itself had left."""
+    with contextlib.suppress(BlockingIOError, OSError):
+        lines = os.read(descriptor, 1 << 16).decode(errors="replace").splitlines()
+        return [Leftover(int(pid), name) for pid, _, name in (line.partition(" ") for line in lines)]
+    return []
 
 
 def _in_memory(arguments: Sequence[str]) -> int:

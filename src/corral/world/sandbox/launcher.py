@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import getopt
 import os
 import signal
 import stat
 import sys
+import time
 from typing import NoReturn
 
 CLONE_NEWNS = 0x00020000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+AWAITED = {signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM}
+WORDS = ("-b", "-j", "-a")  #: options whose value is no number
 LIBC = ctypes.CDLL(None, use_errno=True)
+LINUX = sys.platform == "linux"
 
 
 def fail(what: str, error: int = 0) -> NoReturn:
@@ -48,28 +53,155 @@ def stage(sources: list[str]) -> None:
         os.close(descriptor)
 
 
-def main() -> NoReturn:
-    options, command = getopt.getopt(sys.argv[1:], "p:u:g:b:")
+def join(group: str) -> None:
+    with open(group, "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write("0")
+
+
+# --- the child: becomes the program
+
+
+def become(options: list[tuple[str, str]], command: list[str], supervisor: int) -> NoReturn:
+    number = {name: int(value) for name, value in options if name not in WORDS}
     sources = [value for name, value in options if name == "-b"]
-    number = {name: int(value) for name, value in options if name != "-b"}
-    if not command:
-        fail("no program", 22)
+    os.setpgid(0, 0)
+    for name, value in options:
+        if name == "-j":
+            join(value)
     if sources:
         stage(sources)
     if "-u" in number:
         os.setgroups([])
         os.setresgid(*[number["-g"]] * 3)
         os.setresuid(*[number["-u"]] * 3)
-    if "-p" in number:  # after the change of user, which would clear it
-        if sys.platform == "linux":
-            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # After the change of user, which would clear it.
+    if LINUX and LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
+        fail("parent's death")
+    if os.getppid() != supervisor:
+        os._exit(97)
+    if "-r" in number:
+        os.close(number["-r"])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
+    try:
+        os.execvp(command[0], command)  # noqa: S606
+    except OSError as error:
+        fail(command[0], error.errno or 0)
+
+
+# --- the parent: watches, ends, reaps
+
+
+def read(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        return file.read()
+    return ""
+
+
+def children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        return [int(child) for thread in threads for child in read(f"/proc/{pid}/task/{thread}/children").split()]
+    return []
+
+
+def end(pid: int, report: int | None) -> None:
+    """Stop it first, so that it forks no more while its children are listed."""
+    if read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] in ([], ["Z"], ["X"]):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)
+        if report is not None:
+            with contextlib.suppress(OSError):
+                os.write(report, f"{pid} {read(f'/proc/{pid}/comm').strip()}\n".encode())
+        for child in children(pid):
+            end(child, report)
+        os.kill(pid, signal.SIGKILL)
+
+
+def end_all(program: int, report: int | None) -> None:
+    if not LINUX:  # nobody adopts there: the program's own group is all that can be found
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(program, signal.SIGKILL)
+    for _ in range(5000):  # of a millisecond: then it is a process that even SIGKILL does not end
+        for child in children(os.getpid()):
+            end(child, report)
+        report = None
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            time.sleep(0.001)
+            continue
+        return
+
+
+def orphaned(parent: int) -> bool:
+    return bool(parent) and not LINUX and os.getppid() != parent
+
+
+def supervise(options: list[tuple[str, str]], program: int) -> NoReturn:
+    number = {name: int(value) for name, value in options if name not in WORDS}
+    report, parent, status = number.get("-r"), number.get("-p", 0), None
+    if not LINUX:
+        signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)  # a parent's death is not told there: look for it
+    while status is None:
+        heard = signal.sigwait(AWAITED)
+        if heard == signal.SIGUSR1 or orphaned(parent):
+            report, status = None, int(signal.SIGKILL)
+            break
+        if heard not in (signal.SIGCHLD, signal.SIGALRM):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(program, heard)
+        with contextlib.suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                status = reaped[1] if reaped[0] == program else status
+    end_all(program, report)
+    if parent and os.getppid() != parent:  # whoever made the groups is dead: nobody else would remove them
+        for group in (value for name, value in options if name == "-j"):
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(group))  # noqa: PTH106, PTH120
+    for line in (value for name, value in options if name == "-a"):
+        os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ), 0)
+    if os.WIFSIGNALED(status):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
+        with contextlib.suppress(OSError):
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+def let_go(report: int | None) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for place in range(3):
+        os.dup2(nothing, place)
+    last = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, last if report is None else report)
+    if report is not None:
+        os.closerange(report + 1, last)
+
+
+def main() -> NoReturn:
+    options, command = getopt.getopt(sys.argv[1:], "p:u:g:b:j:r:a:")
+    number = {name: int(value) for name, value in options if name not in WORDS}
+    if not command:
+        fail("no program", 22)
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
+    if LINUX and LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        fail("adopting")
+    if "-p" in number:
+        if LINUX and LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGUSR1):
+            fail("parent's death")
         if os.getppid() != number["-p"]:
             os._exit(97)
-    os.execvp(command[0], command)  # noqa: S606
+    supervisor = os.getpid()
+    program = os.fork()
+    if program == 0:
+        become(options, command, supervisor)
+    let_go(number.get("-r"))
+    supervise(options, program)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (OSError, getopt.GetoptError, KeyError, ValueError) as error:
-        fail(str(error), getattr(error, "errno", None) or 22)
+    except (OSError, getopt.GetoptError, KeyError, ValueError, OverflowError) as error:
+        fail(str(getattr(error, "filename", None) or error), getattr(error, "errno", None) or 22)

@@ -1,4 +1,4 @@
-"""Find out which level this machine holds, by running the real profile once; say what stands in the way."""
+"""Find out which level this machine holds, by running the real profile once; say what a better one lacks."""
 
 from __future__ import annotations
 
@@ -9,35 +9,61 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from corral.errors import CorralError
 from corral.model import Level
 from corral.world import process
-from corral.world.sandbox.confine import agent_owner, confine, launcher
+from corral.world.process import Start
+from corral.world.sandbox import container, launchers, remedies
+from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
-ORDER: tuple[Level, ...] = ("none", "strict")
+#: From the weakest to the strongest; landlock and seatbelt are worth the same.
+ORDER: tuple[Level, ...] = ("none", "seatbelt", "landlock", "container", "strict", "full")
+PORT = 8117  #: any will do: the box's loopback is its own
+
+
+class Wanting(Struct, frozen=True):
+    """A level that does not hold here: why, and the one command that helps."""
+
+    level: Level
+    reason: str
+    remedy: str
 
 
 class Held(Struct, frozen=True):
-    """The level that holds here, and why it is not higher."""
+    """The level that holds here, and why no better one does."""
 
     level: Level
     reason: str = ""
     remedy: str = ""
+    wanting: tuple[Wanting, ...] = ()  #: each better level of this system, the best first
+    launcher: Literal["compiled", "python"] = "compiled"
+
+    def lacks(self, level: Level) -> Wanting:
+        """Say why a level that is asked for does not hold."""
+        found = [each for each in self.wanting if each.level == level]
+        return found[0] if found else Wanting(level, self.reason or f"there is no {level} here", self.remedy)
+
+
+def at_least(level: Level, required: Level) -> bool:
+    """Tell whether a level is as good as the one required."""
+    return ORDER.index(level) >= ORDER.index("seatbelt" if required == "landlock" else required)
 
 
 async def probe(cache: Path) -> Held:
-    """Return the level; a good answer is remembered for this kernel, this user and this bubblewrap."""
+    """Return the level; a good answer is remembered for this kernel, user, bubblewrap and launcher."""
     key = _key()
     with contextlib.suppress(OSError, msgspec.DecodeError):  # not asked yet, or not readable: ask now
         remembered = msgspec.json.decode(cache.read_bytes(), type=dict[str, Held])
         if key in remembered:
             return remembered[key]
-    held = await _try(cache.parent)
-    if held.level != "none":
+    held = await _best(cache.parent)
+    if at_least(held.level, "strict"):
         cache.write_bytes(msgspec.json.encode({key: held}))
     return held
 
@@ -45,36 +71,82 @@ async def probe(cache: Path) -> Held:
 def _key() -> str:
     bwrap = shutil.which("bwrap")
     made = Path(bwrap).stat().st_mtime_ns if bwrap else 0
-    return f"{platform.release()} {os.getuid()} {bwrap} {made} {launcher()[0]}"
+    own = [Path(each).stat().st_mtime_ns for each in (launchers.launcher()[-1], launchers.inner(boxed=False)[1][-1])]
+    return f"2 {platform.release()} {os.getuid()} {bwrap} {made} {launchers.kind()} {own}"
 
 
-async def _try(state: Path) -> Held:
+async def _best(state: Path) -> Held:
+    """Try each level of this system, the best first, until one holds."""
+    levels: tuple[Level, ...] = ("full", "strict", "container", "landlock")
     if sys.platform != "linux":
-        return Held("none", "only Linux has a level above none so far", "run corral on Linux or in a Linux container")
-    if not shutil.which("bwrap"):
-        return Held("none", "bubblewrap is not installed: no bwrap on the PATH", "sudo apt-get install bubblewrap")
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as name:
-        folder = Path(name)
-        home, workspace = folder / "home", folder / "workspace"
-        for made in (home, workspace):
-            made.mkdir()
-            owner = agent_owner("probe")
-            if owner:
-                os.chown(made, owner.uid, owner.gid)
-        box = Box(folder=folder, workspace=workspace, home=home)
-        with confine(["/usr/bin/true"], box, "strict", tag="probe") as start:
-            finished = await process.run(start, timeout=20)
+        levels = ("container", "seatbelt") if sys.platform == "darwin" else ()
+    wanting: list[Wanting] = []
+    for level in levels:
+        lacking = await _try(level, state)
+        if lacking is None:
+            return _held(level, wanting)
+        wanting.append(lacking)
+    return _held("none", wanting)
+
+
+def _held(level: Level, wanting: list[Wanting]) -> Held:
+    """Answer; of the reasons, the one for the level that is asked for by default stands in front."""
+    told = [each for each in wanting if each.level in ("strict", "seatbelt")] or wanting
+    if not told and level == "none":
+        told = [Wanting("strict", f"{sys.platform} has no sandbox of ours", "run corral on Linux, or in WSL2")]
+    first = told[0] if told else Wanting(level, "", "")
+    return Held(level, first.reason, first.remedy, tuple(wanting), launchers.kind())
+
+
+async def _try(level: Level, state: Path) -> Wanting | None:
+    """Run the real profile of a level; return what is wanting, or None if it holds."""
+    if level in ("full", "strict") and not shutil.which("bwrap"):
+        return Wanting(level, "bubblewrap is not installed: no bwrap on the PATH", remedies.INSTALL_BUBBLEWRAP)
+    try:
+        if level == "container" and (lacking := await _container()):
+            return lacking
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as name:
+            said = await _run(level, Path(name))
+    except (CorralError, OSError) as error:  # whatever is wrong: it does not hold
+        said = str(error)
+    return None if said is None else Wanting(level, said, remedies.remedy(level, said, state))
+
+
+async def _run(level: Level, folder: Path) -> str | None:
+    """Run `true` in a box; return what went wrong."""
+    folder.chmod(0o711)
+    home, workspace = folder / "home", folder / "workspace"
+    owner = agent_owner("probe")
+    for made in (home, workspace):
+        made.mkdir()
+        if owner:
+            os.chown(made, owner.uid, owner.gid)
+    listeners = (PORT,) if level in ("full", "strict") else ()
+    box = Box(folder=folder, workspace=workspace, home=home, network=False, listeners=listeners, memory_mb=4096)
+    with confine(["/usr/bin/true"], box, level, tag="probe") as start:
+        finished = await process.run(start, timeout=20)
+        if finished.code == 0 and start.listeners:
+            for handed in await start.listeners():
+                handed.close()
     if finished.code == 0:
-        return Held("strict")
+        return None
     words = finished.err.decode(errors="replace").strip().splitlines()
-    return Held("none", words[-1] if words else f"bubblewrap ended with {finished.code}", _remedy(" ".join(words)))
+    return words[-1] if words else f"the sandbox ended with {finished.code}"
 
 
-def _remedy(words: str) -> str:
-    if "uid map" in words or "RTM_NEWADDR" in words or "user namespace" in words or "new namespace" in words:
-        if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
-            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
-    if "disable-userns" in words:
-        return "bubblewrap 0.8 or later is needed"
-    return "in a container: allow user namespaces and mounts (for docker: --security-opt seccomp=unconfined)"
+async def _container() -> Wanting | None:
+    """Ask podman or docker whether it works, and make the empty image that docker needs."""
+    run = container.program()
+    if run is None:
+        return Wanting("container", "neither podman nor docker is installed", "sudo apt-get install podman")
+    env = {name: os.environ[name] for name in (*container.OWN, "PATH") if name in os.environ}
+    asked = await process.run(Start(argv=[run, "info"], env=env), timeout=20)
+    if asked.code != 0:
+        words = (asked.err or asked.out).decode(errors="replace").strip().splitlines()
+        reason = words[-1] if words else f"`{Path(run).name} info` ended with {asked.code}"
+        return Wanting("container", reason, f"start it: `{Path(run).name} info` must succeed")
+    if Path(run).name == "docker":
+        with tempfile.TemporaryDirectory() as name:
+            packed = shutil.make_archive(str(Path(name, "empty")), "tar", container.root(Path(name)))
+            await process.run(Start(argv=[run, "import", packed, container.EMPTY], env=env), timeout=60)
+    return None

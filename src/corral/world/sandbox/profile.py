@@ -1,14 +1,15 @@
-"""The strict profile: arguments for bubblewrap, built from an empty root."""
+"""What is in a box, and the arguments by which bubblewrap builds it from an empty root."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from corral.world.sandbox.visible import SYSTEM, is_system, outermost
+from corral.world.sandbox.launchers import IN_BOX, inner
+from corral.world.sandbox.visible import SYSTEM, authorities, is_system, outermost
 
 HOME = "/home/agent"
 ETC = (
@@ -30,7 +31,28 @@ class Box(Struct, frozen=True, kw_only=True):
     pinned: tuple[Path, ...] = ()  #: within the workspace: cannot be moved away or replaced
     guarded: tuple[Path, ...] = ()  #: read-only, within the workspace
     writable: tuple[Path, ...] = ()
+    readonly: tuple[Path, ...] = ()  #: within the workspace, outside the write scope: read-only, and it stays there
+    hidden: tuple[Path, ...] = ()  #: within the workspace, outside the read scope: an empty file or folder stands there
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    network: bool = True  #: the machine's own; never with listeners
+    listeners: tuple[int, ...] = ()  #: ports on the box's own 127.0.0.1 that are answered from outside
+    memory_mb: int | None = None  #: of one process; of all together where a control group holds
+    processes: int | None = 4096  #: threads count
+    file_mb: int | None = None  #: the largest file
+    cpu_seconds: int | None = None  #: of one process
+    nofile: int = 65536  #: open descriptors of one process
+
+    @property
+    def own_network(self) -> bool:
+        return bool(self.listeners) or not self.network
+
+
+class Mount(Struct, frozen=True):
+    """A file or folder of this machine, and where it stands in the box."""
+
+    source: Path
+    target: str
+    writable: bool = False
 
 
 class Profile(Struct, frozen=True):
@@ -53,27 +75,56 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
 
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+        *(["--unshare-net"] if box.own_network else []),
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
         "--hostname", "box",
     ]  # fmt: skip
     arguments += _system()
-    for name, text in _users(uid, gid).items():
-        (box.folder / name).write_text(text)
-        arguments += ["--ro-bind", source(box.folder / name), f"/etc/{name}"]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    arguments += [word for folder, size in SCRATCH.items() for word in ("--size", str(size), "--tmpfs", folder)]
-    for path in outermost(box.readable):
-        if path.exists():
-            arguments += ["--ro-bind", source(path), str(path)]
-    arguments += ["--bind", source(box.home), HOME, "--bind", source(box.workspace), str(box.workspace)]
-    for path in (*box.pinned, *box.writable):
-        arguments += ["--bind", source(path), str(path)]
-    for path in box.guarded:
-        arguments += ["--ro-bind", source(path), str(path)]
+    most = (box.memory_mb or 1 << 20) << 20  # what lies there is memory too
+    for folder, size in SCRATCH.items():
+        arguments += ["--size", str(min(size, most)), "--tmpfs", folder]
+    for mount in mounts(box, uid=uid, gid=gid):
+        arguments += ["--bind" if mount.writable else "--ro-bind", source(mount.source), mount.target]
     arguments += ["--remount-ro", "/", "--chdir", str(box.workspace)]
     for name, value in box.env.items():
         arguments += ["--setenv", name, value]
     return Profile(arguments, staged)
+
+
+def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
+    """Yield what is mounted, in order: a later one covers an earlier one."""
+    for name, text in _users(uid, gid).items():
+        (box.folder / name).write_text(text)
+        yield Mount(box.folder / name, f"/etc/{name}")
+    files, _ = inner(boxed=True)
+    for path in outermost((*box.readable, *authorities(box.env), *files[1:])):
+        if path.exists() and not is_system(path):
+            yield Mount(path, str(path))
+    yield Mount(files[0], IN_BOX)
+    yield Mount(box.home, HOME, writable=True)
+    yield Mount(box.workspace, str(box.workspace), writable=True)
+    for path in (*box.pinned, *_held_in_place(box), *box.writable):
+        yield Mount(path, str(path), writable=True)
+    for path in (*box.guarded, *box.readonly):
+        yield Mount(path, str(path))
+    empty = {True: box.folder / "empty-folder", False: box.folder / "empty-file"}
+    if box.hidden:
+        empty[True].mkdir(exist_ok=True, mode=0o555)
+        empty[False].touch(mode=0o444)
+    for path in box.hidden:
+        yield Mount(empty[path.is_dir()], str(path))
+
+
+def _held_in_place(box: Box) -> list[Path]:
+    """Return the folders above what is read-only or hidden: moved away, something else could stand in its place."""
+    above = {
+        parent
+        for path in (*box.readonly, *box.hidden)
+        for parent in path.parents
+        if parent.is_relative_to(box.workspace) and parent != box.workspace
+    }
+    return sorted(above - set(box.pinned))
 
 
 def _system() -> list[str]:

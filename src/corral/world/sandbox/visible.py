@@ -18,6 +18,19 @@ TOOLCHAINS = (
     ".local/share/pnpm", ".local/share/mise/installs", ".asdf/installs",
 )  # fmt: skip
 
+#: Variables that name a certificate authority of the person's own, without which nothing is reached.
+AUTHORITIES = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH", "PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
+)  # fmt: skip
+
+
+def authorities(environment: Mapping[str, str]) -> list[Path]:
+    """Return the certificate files and folders that an environment names."""
+    named = [Path(environment[name]) for name in AUTHORITIES if environment.get(name)]
+    # A folder that holds the person's home would show more than certificates.
+    return [path for path in named if path.is_absolute() and path.exists() and not Path.home().is_relative_to(path)]
+
 
 def is_system(path: Path) -> bool:
     return str(path).startswith(tuple(f"{root}/" for root in SYSTEM))

@@ -1,0 +1,48 @@
+"""More than a hundred attempts to get out of a box, judged from outside: exactly these succeed, at each level, for root and for a person."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.rig.escapes import harness
+from tests.rig.person import UID, own
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
+#: Without a root of its own: no hole can be cut into a workspace, and what is not a file's content is not judged.
+LANDLOCK = {
+    "g_own_config", "g_own_hook", "g_own_hook_swapped", "g_own_replaced", "n_unix_path", "r_list_processes",
+    "r_stat_hidden", "w_readonly", "w_readonly_swapped",
+}  # fmt: skip
+EXPECTED: dict[tuple[str, str], set[str]] = {
+    ("root", "full"): set(),
+    ("root", "strict"): set(),
+    ("root", "landlock"): LANDLOCK,
+    ("person", "strict"): set(),
+    ("person", "landlock"): LANDLOCK | {"p_limit_victim", "p_nice_victim", "w_chmod", "w_utime", "w_xattr"},
+}
+
+
+def escaped(installed: Path, folder: Path, level: str, who: str) -> dict[str, list[str]]:
+    """Let the prisoner loose at a level; return what got through and what did not work."""
+    shutil.copytree(Path(harness.__file__).parent, folder / "escapes")
+    (folder / "trial").mkdir()
+    become: list[str] = []
+    if who == "person":
+        own(folder)
+        become = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"]
+    argv = [*become, str(installed.with_name("python")), "-m", "escapes.harness", level, str(folder / "trial")]
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("who", "level"), list(EXPECTED))
+def test_exactly_these_get_through(installed: Path, open_folder: Path, who: str, level: str) -> None:
+    told = escaped(installed, open_folder, level, who)
+    assert set(told["through"]) == EXPECTED[who, level]
+    assert told["failed"] == []

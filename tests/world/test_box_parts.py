@@ -1,0 +1,109 @@
+"""Parts of a box: ports answered from outside, control groups, links that lead out, and the levels this machine lacks."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+from corral.model import Level
+from corral.world import process
+from corral.world.sandbox import cgroup, container, remedies, seatbelt
+from corral.world.sandbox.confine import confine
+from corral.world.sandbox.links import dangerous_links
+from corral.world.sandbox.probe import at_least
+from tests.rig.boxes import box_in, run_in
+
+
+def test_a_port_in_the_box_is_answered_from_outside(open_folder: Path) -> None:
+    async def asked() -> bytes:
+        box = box_in(open_folder, listeners=(8118, 8119))
+        script = "exec 3<>/dev/tcp/127.0.0.1/8119; cat <&3"
+        with confine(["bash", "-c", script], box, "strict", tag="ports") as start:
+            assert start.listeners
+            running = asyncio.create_task(process.run(start))
+            first, second = await start.listeners()
+            peer, _ = await asyncio.get_running_loop().sock_accept(second)
+            for each in (first, second):
+                each.close()
+            peer.sendall(b"from outside")
+            peer.close()
+            return (await running).out
+
+    assert asyncio.run(asked()) == b"from outside"
+
+
+def test_a_group_holds_the_memory_of_all_and_is_removed(open_folder: Path) -> None:
+    async def run() -> tuple[int, int]:
+        take = "python3 -c 'x = bytearray(50 << 20); import time; time.sleep(2)' & " * 4 + "wait"
+        confined = confine(["sh", "-c", take], box_in(open_folder, memory_mb=120), "full", tag=f"group-{os.getpid()}")
+        with confined as start:
+            await process.run(start)
+        return confined.memory_kills, len(list(cgroup.ROOT.rglob(f"corral-*group-{os.getpid()}*")))
+
+    kills, left = asyncio.run(run())
+    assert kills > 0
+    assert left == 0
+
+
+def test_what_leads_out_of_a_workspace_is_dealt_with(tmp_path: Path) -> None:
+    outside, tree = tmp_path / "outside", tmp_path / "tree"
+    tree.mkdir()
+    outside.write_text("theirs")
+    os.link(outside, tree / "linked")
+    os.mkfifo(tree / "pipe")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(os.path.relpath(tree / "socket"))
+        found = {each.path.name: each.kind for each in dangerous_links(tree)}
+    assert found == {"linked": "hard link", "pipe": "pipe", "socket": "socket"}
+    (tree / "linked").write_text("mine")
+    assert outside.read_text() == "theirs"
+    assert [path.name for path in tree.iterdir()] == ["linked"]
+
+
+def test_a_box_that_cannot_be_built_starts_nothing(open_folder: Path) -> None:
+    done = run_in(box_in(open_folder, readonly=(open_folder / "work/no-such-file",)), "strict", "echo", "started")
+    assert done.code != 0
+    assert done.out == b""
+
+
+def test_levels_in_order() -> None:
+    order: list[Level] = ["full", "strict", "container", "landlock", "none"]
+    for place, level in enumerate(order):
+        assert all(at_least(level, lower) for lower in order[place:])
+        assert not any(at_least(level, higher) for higher in order[:place])
+    assert at_least("seatbelt", "landlock")
+    assert at_least("landlock", "seatbelt")
+
+
+def test_the_command_for_podman_and_docker(open_folder: Path) -> None:
+    box = box_in(open_folder, memory_mb=512, network=False)
+    for program in ("podman", "docker"):
+        made = container.command(f"/usr/bin/{program}", box, ["true"], uid=1, gid=2, tag="a/b")
+        text = " ".join(made.argv)
+        for words in ("--network none", "--cap-drop ALL", "--read-only", "--user 1:2", "--memory 512m", "--env HOME "):
+            assert words in text
+        assert f"--volume {box.workspace}:{box.workspace}:rw" in text
+        assert "/home/agent:rw" in text
+        assert made.afterwards == f"/usr/bin/{program} rm --force corral-a-b"
+
+
+def test_the_profile_for_macos(open_folder: Path) -> None:
+    box = box_in(
+        open_folder, listeners=(8118,), hidden=(open_folder / 'work/a"b',), readonly=(open_folder / "work/kept",)
+    )
+    lines = seatbelt.profile(box, open_folder / "tmp").splitlines()
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    written = lines.index(f'(allow file-write* (subpath "{box.workspace}"))')
+    assert lines.index(f'(deny file-write* (subpath "{box.workspace}/kept"))') > written
+    assert f'(deny file-read* file-write* (subpath "{box.workspace}/a\\"b"))' in lines
+    assert lines[-1] == '(allow network-outbound (remote ip "localhost:8118"))'
+
+
+def test_each_reason_has_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "kernel").mkdir()
+    setting = tmp_path / "kernel" / "apparmor_restrict_unprivileged_userns"
+    setting.write_text("1\n")
+    words = "bwrap: setting up uid map: Permission denied"
+    assert "apparmor_restrict_unprivileged_userns=0" in remedies.remedy("strict", words, tmp_path, tmp_path)
+    assert "Delegate=yes" in remedies.remedy("full", "no control group was delegated to this user", tmp_path, tmp_path)
+    assert "landlock" in remedies.remedy("strict", "inner: Landlock: Operation not supported", tmp_path, tmp_path)
