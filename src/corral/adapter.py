@@ -42,6 +42,15 @@ class Hook(Struct, frozen=True, kw_only=True):
     type: str = "*"
 
 
+class Provider(Struct, frozen=True, kw_only=True):
+    """Where an agent asks its model: it can be moved by a variable, so its key need not be in the box."""
+
+    address: str  #: the variable
+    standard: str = ""  #: what holds without it; empty: then it cannot be moved
+    keys: tuple[str, ...]  #: variables whose value it sends there
+    sends: str = ""  #: the variable that it reads the key from once it is moved; empty: the same
+
+
 class AgentFacts(Struct, frozen=True, kw_only=True):
     """What is known about an agent's program before it is asked."""
 
@@ -53,6 +62,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
     address: tuple[str, ...] = ()  #: environment variables that say where its provider is
     hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
+    provider: Provider | None = None
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
     reports_cost: bool = False

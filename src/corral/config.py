@@ -30,7 +30,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "instructions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
-    "workspace": ("copy", "setup"),
+    "workspace": ("copy", "setup", "setup_net"),
     "scope": (
         "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
         "timeout",
@@ -226,6 +226,8 @@ def _setup(file: _File) -> Setup:
     table = dict(file.table("workspace"))
     if "setup" in table:
         table["command"] = table.pop("setup")
+    if "setup_net" in table:
+        table["net"] = table.pop("setup_net")
     return _convert(table, Setup, file, "workspace")
 
 

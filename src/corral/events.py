@@ -90,6 +90,15 @@ class Noted(_Event, frozen=True):
     text: str
 
 
+class Reached(_Event, frozen=True):
+    """The agent asked for a host outside its box."""
+
+    host: str
+    port: int
+    allowed: bool
+    reason: str = ""
+
+
 class Checked(_Event, frozen=True):
     check: CheckResult
 
@@ -104,7 +113,7 @@ class Moved(_Event, frozen=True):
 
 Event = (
     Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Heeded | Limited | Ended | Unparsed | Noted
-    | Checked | Moved
+    | Reached | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.

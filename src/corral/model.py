@@ -91,6 +91,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     copy: tuple[str, ...] = ()
     command: str | None = None
+    net: tuple[str, ...] = ()  #: hosts that the command may reach
 
 
 class PathRules(Struct, frozen=True, kw_only=True):
@@ -178,6 +179,11 @@ class Request(Struct, frozen=True, kw_only=True):
     require: Level = "strict"
     unsandboxed: bool = False
     trust: bool = False
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    net: str | None = None
+    scope: str | None = None  #: a file
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
@@ -192,6 +198,8 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = RetryPolicy()
     setup: Setup = Setup()
     level: Level = "strict"  #: what this machine holds, found out before the start
+    scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
+    ignore: str = ""  #: what the repository hides from agents, as its base has it
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

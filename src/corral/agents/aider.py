@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
 from corral.events import AgentEvent, Changed, Ended, Said, Spent
 from corral.model import ErrorClass, Failure, Tokens
@@ -33,6 +33,7 @@ class Aider:
         programs=("aider",),
         keys=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"),
         address=("OPENAI_BASE_URL",),
+        provider=Provider(address="OPENAI_BASE_URL", keys=("OPENAI_API_KEY",)),
         hosts=(
             "api.openai.com",
             "api.anthropic.com",

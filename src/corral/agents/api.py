@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from corral.adapter import AgentFacts, AgentProfile
+from urllib.parse import urlsplit
+
+from corral.adapter import AgentFacts, AgentProfile, Provider
 from corral.agents.own_loop import LOOP, OwnLoop
 
 VERSION = ("-I", "-m", "corral.loop", "--version")
@@ -25,7 +27,7 @@ class Google(OwnLoop):
         super().__init__(profile, _GOOGLE, "gemini-2.5-flash")
 
 
-def _facts(name: str, keys: tuple[str, ...], address: str, host: str, models: str) -> AgentFacts:
+def _facts(name: str, keys: tuple[str, ...], address: str, standard: str, models: str) -> AgentFacts:
     return AgentFacts(
         name=name,
         family=name,
@@ -33,19 +35,22 @@ def _facts(name: str, keys: tuple[str, ...], address: str, host: str, models: st
         version=VERSION,
         keys=keys,
         address=(address,),
-        hosts=(host,),
+        provider=Provider(address=address, standard=standard, keys=keys),
+        hosts=(urlsplit(standard).netloc,),
         resumes=True,
         models=models,
         install=f"set {keys[0]}, or name an endpoint by [agents.{name}] settings",
     )
 
 
-_OPENAI = _facts("openai", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "api.openai.com", "gpt-5")
-_ANTHROPIC = _facts("anthropic", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "api.anthropic.com", "claude-sonnet-4-5")
+_OPENAI = _facts("openai", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "https://api.openai.com/v1", "gpt-5")
+_ANTHROPIC = _facts(
+    "anthropic", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "claude-sonnet-4-5"
+)
 _GOOGLE = _facts(
     "google",
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "GOOGLE_GEMINI_BASE_URL",
-    "generativelanguage.googleapis.com",
+    "https://generativelanguage.googleapis.com",
     "gemini-2.5-flash",
 )

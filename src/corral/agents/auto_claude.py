@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Cancel, Command, End, Leave, Steer, Telling
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Cancel, Command, End, Leave, Provider, Steer, Telling
 from corral.agents import trouble
 from corral.agents.protocol import Heard
 from corral.errors import BadRequest
@@ -39,6 +39,9 @@ class AutoClaude:
         place="AUTO_CLAUDE_HOME",
         keys=("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
         address=("ANTHROPIC_BASE_URL",),
+        provider=Provider(
+            address="ANTHROPIC_BASE_URL", standard="https://api.anthropic.com", keys=("ANTHROPIC_AUTH_TOKEN",)
+        ),
         hosts=("api.anthropic.com", "platform.claude.com"),
         login=(".claude/.credentials.json",),
         resumes=True,

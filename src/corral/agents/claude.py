@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Steer, Telling
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Provider, Steer, Telling
 from corral.agents.stream_json import Dialect, StreamJson
 from corral.events import AgentEvent, Ended, Heeded
 
@@ -36,6 +36,11 @@ class Claude:
         programs=("claude",),
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
         address=("ANTHROPIC_BASE_URL",),
+        provider=Provider(
+            address="ANTHROPIC_BASE_URL",
+            standard="https://api.anthropic.com",
+            keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        ),
         hosts=("api.anthropic.com", "platform.claude.com"),  # the second renews a login
         login=(".claude/.credentials.json",),
         resumes=True,

@@ -7,7 +7,7 @@ import json
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Tokens
@@ -51,6 +51,12 @@ class Codex:
             programs=("codex",),
             keys=("OPENAI_API_KEY",) if self._url else ("CODEX_API_KEY",),
             address=("OPENAI_BASE_URL",),
+            provider=Provider(
+                address="OPENAI_BASE_URL",
+                standard="https://api.openai.com/v1",
+                keys=("OPENAI_API_KEY",) if self._url else ("CODEX_API_KEY",),
+                sends="OPENAI_API_KEY",
+            ),
             hosts=("api.openai.com",) if self._url else ("api.openai.com", "chatgpt.com", "auth.openai.com"),
             login=(".codex/auth.json",),
             resumes=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
@@ -26,6 +26,7 @@ class Copilot:
         programs=("copilot",),
         keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
         address=("OPENAI_BASE_URL",),
+        provider=Provider(address="OPENAI_BASE_URL", keys=("COPILOT_PROVIDER_API_KEY",)),
         hosts=("api.githubcopilot.com", "api.github.com", "github.com"),
         login=(".copilot/config.json",),
         resumes=True,  # by the id that it tells with its last line only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
@@ -31,6 +31,11 @@ class Gemini:
         programs=("gemini",),
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         address=("GOOGLE_GEMINI_BASE_URL",),
+        provider=Provider(
+            address="GOOGLE_GEMINI_BASE_URL",
+            standard="https://generativelanguage.googleapis.com",
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ),
         hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         login=(".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
         resumes=True,

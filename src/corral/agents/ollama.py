@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.adapter import AgentFacts, AgentProfile
+from corral.adapter import AgentFacts, AgentProfile, Provider
 from corral.agents.own_loop import LOOP, OwnLoop
 
 FACTS = AgentFacts(
@@ -12,6 +12,7 @@ FACTS = AgentFacts(
     version=("-I", "-m", "corral.loop", "--version"),
     keys=("OLLAMA_API_KEY",),  # not needed for a server on this machine
     address=("OLLAMA_HOST",),
+    provider=Provider(address="OLLAMA_HOST", standard="http://127.0.0.1:11434", keys=("OLLAMA_API_KEY",)),
     models="qwen2.5-coder:32b",
     resumes=True,
     reports_cost=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, Provider
 from corral.agents import trouble
 from corral.agents.stream_json import Dialect, StreamJson
 
@@ -28,6 +28,7 @@ class Qwen:
         programs=("qwen",),
         keys=("OPENAI_API_KEY",),
         address=("OPENAI_BASE_URL",),
+        provider=Provider(address="OPENAI_BASE_URL", standard="https://api.openai.com/v1", keys=("OPENAI_API_KEY",)),
         hosts=("api.openai.com",),
         resumes=True,
         models="MODEL",

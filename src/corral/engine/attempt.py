@@ -13,8 +13,9 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Hook, Steer
-from corral.engine import briefing, hooks
-from corral.engine.host import Host
+from corral.engine import briefing, hooks, scoping
+from corral.engine.guarding import Guard
+from corral.engine.host import Ears, Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
@@ -34,6 +35,7 @@ class AttemptCourse:
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
+        self._guard = Guard(recorder, host)
         self._guide = ""
 
     async def carry_out(self) -> None:
@@ -73,12 +75,18 @@ class AttemptCourse:
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
+        self._guard.keep_secrets(dressed)
+        fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
+        self.host.boxes.fitted = fitted
+        await self._guard.look()
         if record.continues:
             made, told = await self.host.take_over(self.folder), prompt.continued(record.steers)
         else:
             made = await self.host.make(self.folder, self.host.plan.base)
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
+        for note in await self.host.fit(made, fitted):
+            self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers = ()
@@ -94,11 +102,15 @@ class AttemptCourse:
             read_only=task.read_only,
             number=self.attempt.number,
         )
-        limits = Limits(timeout_seconds=task.timeout_seconds, idle_seconds=task.idle_seconds)
-        ended = await self.host.work(made, dressed, asked, limits, self._hear)
+        seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
+        limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+        ears = Ears(self._hear, self._guard.reached, self.recorder.meter)
+        ended = await self.host.work(made, dressed, asked, limits, ears)
         while record.steers and self._ended_well(ended.why):
             asked = self._another_turn(asked)
-            ended = await self.host.work(made, dressed, asked, limits, self._hear)
+            ended = await self.host.work(made, dressed, asked, limits, ears)
+        if self.host.boxes.memory_kills:
+            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
         self.recorder.step("worked")
 
@@ -130,6 +142,7 @@ class AttemptCourse:
 
     def _take(self, why: str) -> None:
         """Note how the agent's own part ended."""
+        self.recorder.settle_tokens()
         ended = self.recorder.ended
         limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
@@ -144,6 +157,7 @@ class AttemptCourse:
             self.attempt.cost = Cost(self.record.cost_usd, "fixed")
 
     async def _collect(self) -> None:
+        await self._guard.compare()
         taken = await self.host.collect(self.folder, self.node.id, self.record.run)
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
@@ -159,11 +173,15 @@ class AttemptCourse:
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
+            self._guard.violate(self.host.boxes.fitted.outside(change.files))
         self.recorder.step("collected")
 
     async def _prove(self) -> None:
         if self.record.outcome != "done":
             await self._over(Verdict(self.record.outcome or "failed", self.attempt.error))
+            return
+        if strayed := judge.of_scope(self.attempt.sandbox.violations):
+            await self._over(strayed)
             return
         checks = await self._checks()
         self.attempt.checks = tuple(checks)

@@ -10,27 +10,42 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Leave, Telling
+from corral.engine import scoping
+from corral.engine.boxing import Boxes, Program
 from corral.engine.listening import Listening
-from corral.engine.logs import Log, Tail
+from corral.engine.logs import CleanLog, Log, Tail
+from corral.engine.network import Network
 from corral.engine.outfit import Outfit
+from corral.engine.scoping import Fitted
 from corral.errors import CorralError, SetupFailed
-from corral.events import Event
-from corral.model import CheckResult, Level, RunPlan, Task
+from corral.events import Event, Noted
+from corral.model import CheckResult, Level, Net, RunPlan, Task, Tokens
 from corral.rules import naming
+from corral.rules.redact import Redactor, likely
 from corral.world import collecting, process, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
-from corral.world.process import Exit, Limits
-from corral.world.sandbox import visible
-from corral.world.sandbox.confine import agent_owner, confine, home_in_box, own_processes
+from corral.world.process import Exit, Limits, Talk
+from corral.world.sandbox.confine import agent_owner, confine, own_processes
+from corral.world.sandbox.links import dangerous_links
 from corral.world.sandbox.profile import Box
+from corral.world.scope import Machine
 from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
+IDLE_SECONDS = 3600.0
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
+
+
+class Ears(Struct, frozen=True):
+    """Who hears what happens while an agent works."""
+
+    emit: Callable[[Event], None]
+    reached: Callable[[str, int, bool, str], None]
+    metered: Callable[[str | None, Tokens], None]
 
 
 class Host:
@@ -42,6 +57,8 @@ class Host:
         self.logs = state / "logs" / attempt
         self._owner = agent_owner(attempt) if self.level != "none" else None
         self._logins: list[str] = []
+        self.boxes = Boxes(self.level, attempt, stop)
+        self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
 
     # --- the workspace
@@ -62,6 +79,29 @@ class Host:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
 
+    async def _network(self, net: Net) -> Network:
+        """Connect a box that is not an agent's: to what the list names, and to no provider."""
+        network = Network(self.level, net, lambda *_: None, whole=True)
+        await network.allow()
+        return network
+
+    async def fit(self, made: Workspace, fitted: Fitted) -> list[str]:
+        """Hold the scope against the workspace; return what a person should know of it."""
+        checkout = self.repository.folder if (self.repository.folder / ".git").exists() else None
+        machine = Machine(tree=made.tree, state=self.state, checkout=checkout)
+        self.boxes.fitted = await scoping.fit(fitted, machine)
+        resolved = self.boxes.fitted.resolved
+        for folder in resolved.missing:
+            workspace.make_below(made.tree, folder, self._owner)
+        hidden = [str(mask.path.relative_to(made.tree)) for mask in resolved.masks if mask.mode == "hidden"]
+        if hidden:
+            await workspace.leave_alone(made.tree, hidden, self._owner)
+        notes: list[str] = []
+        if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
+            found = await asyncio.to_thread(dangerous_links, made.tree)
+            notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
+        return [*notes, *resolved.notes]
+
     async def take_over(self, folder: Path) -> Workspace:
         """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
         if self._owner:
@@ -71,8 +111,10 @@ class Host:
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
         tail = Tail()
-        box = self._box(made, folder)
-        ended = await self._in_box(["/bin/sh", "-c", command], box, Limits(), Log(self.logs / "setup.log"), tail)
+        network = await self._network(self.plan.setup.net)
+        box = self.boxes.box(made, folder, network=network)
+        log = Log(self.logs / "setup.log")
+        ended = await self._in_box(["/bin/sh", "-c", command], box, Limits(), log, tail, network)
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
             raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
@@ -80,12 +122,17 @@ class Host:
     # --- the agent
 
     async def work(
-        self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, emit: Callable[[Event], None]
+        self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears
     ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
-        home = home_in_box(self._box(made, folder), self.level)
-        task = structs.replace(task, workspace=str(made.tree), home=home, boxed=boxed)
+        task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
+        network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
+        await network.allow()
+        if boxed:
+            dressed = network.dress(dressed, ears.metered)
+        for name in network.left:
+            ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         if command.cwd:
@@ -93,21 +140,23 @@ class Host:
         await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
         env = {**command.env, **dressed.env}
         if boxed and "PATH" not in env and (first := dressed.search(command)):
-            env["PATH"] = os.pathsep.join([*first, self._box(made, folder).env["PATH"]])
-        box = self._box(made, folder, env=env, readable=readable, writable=(folder / "out",) if boxed else ())
+            env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
+        writable = (folder / "out",) if boxed else ()
+        box = self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
         if alone:  # one box is quicker than two, and whoever works there may collect there
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
-        listening = self._listening = Listening(conversation, emit, lambda left: self._leave(made, left))
-        logs = {name: Log(self.logs / f"{name}.log") for name in ("stdout", "stderr")}
+        listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
+        program = Program(argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone)
+        logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
 
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
 
         try:
-            with confine(argv, box, self.level, tag=self.attempt, stdin=command.stdin, wrapped=alone) as confined:
-                start = structs.replace(confined, talks=command.talks)
-                ended = await process.follow(start, limits, listening.hear, raw, self.stop, listening.talk)
+            ended = await self.boxes.follow(
+                program, box, limits, listening.hear, raw, network=network, talk=listening.talk
+            )
         finally:
             self._listening = None
             for log in logs.values():
@@ -148,10 +197,17 @@ class Host:
         for name in self._logins:
             (folder / "home" / name).unlink(missing_ok=True)
 
-    def keep(self, name: str, text: str) -> None:
-        """Keep a text beside the attempt's logs."""
+    def keep(self, name: str, content: str | bytes) -> None:
+        """Keep something beside the attempt's logs, without secrets."""
         self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.logs / name).write_text(text)
+        data = content.encode(errors="replace") if isinstance(content, str) else content
+        (self.logs / name).write_bytes(self.redactor.data(data))
+
+    def siblings(self) -> tuple[Path, ...]:
+        """Return the workspaces in which nobody can be at work: nothing was made in them for long."""
+        folder = self.state / "workspaces"
+        old = time.time() - IDLE_SECONDS
+        return tuple(each for each in sorted(folder.glob("*")) if each.stat().st_mtime < old)
 
     # --- what it did
 
@@ -168,7 +224,8 @@ class Host:
         """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
         await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
-        with confine(command, self._box(made, out.parent, writable=(out,)), self.level, tag=self.attempt) as start:
+        box = self.boxes.box(made, out.parent, writable=(out,))
+        with confine(command, box, self.level, tag=self.attempt) as start:
             finished = await process.run(start)
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
@@ -201,11 +258,16 @@ class Host:
         path = self.logs / f"{name}.log"
         limits = Limits(timeout_seconds=self.plan.flow.nodes[0].task.timeout_seconds)
         started = time.monotonic()
-        ended = await self._in_box(["/bin/sh", "-c", check], self._box(made, folder), limits, Log(path), tail)
+        network = await self._network(self.boxes.fitted.scope.net)
+        box = self.boxes.box(made, folder, network=network)
+        ended = await self._in_box(["/bin/sh", "-c", check], box, limits, Log(path), tail, network)
         note = {
             "timeout": f"`{check}` was not done in time",
             "stopped": "stopped",
             "flood": f"`{check}` printed more than 4 GB",
+            "memory": f"`{check}` used more memory than the scope allows",
+            "disk": f"`{check}` used more disk space than the scope allows",
+            "processes": f"`{check}` started more processes than the scope allows",
         }
         return CheckResult(
             command=check,
@@ -216,54 +278,15 @@ class Host:
             log=str(path.relative_to(self.state)),
         )
 
-    # --- the box
-
-    def _box(
-        self,
-        made: Workspace,
-        folder: Path,
-        *,
-        env: Mapping[str, str] | None = None,
-        readable: Sequence[Path] = (),
-        writable: tuple[Path, ...] = (),
-    ) -> Box:
-        shown, path = visible.toolchains(os.environ, Path.home())
-        boxed = self.level != "none"
-        home = home_in_box(Box(folder=folder, workspace=made.tree, home=folder / "home"), self.level)
-        base = {
-            "PATH": os.pathsep.join([*path, *visible.SYSTEM_PATH]) if boxed else os.environ.get("PATH", ""),
-            "HOME": home,
-            "TMPDIR": "/tmp" if boxed else str(folder / "tmp"),  # noqa: S108 -- the box's own
-            "USER": "agent",
-            "LOGNAME": "agent",
-            "SHELL": "/bin/bash",
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            "NO_COLOR": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-        }
-        rustup = Path.home() / ".rustup"
-        if rustup / "toolchains" in shown:
-            base["RUSTUP_HOME"] = str(rustup)
-        return Box(
-            folder=folder,
-            workspace=made.tree,
-            home=folder / "home",
-            readable=(*map(Path, made.objects), *shown, *readable),
-            pinned=made.pinned,
-            guarded=made.guarded,
-            writable=writable,
-            env={**base, **(env or {})},
-        )
-
-    async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail) -> Exit:
+    async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
         def raw(_: str, chunk: bytes) -> None:
-            log.write(chunk)
-            tail.write(chunk)
+            clean = self.redactor.data(chunk)
+            log.write(clean)
+            tail.write(clean)
 
         try:
-            with confine(argv, box, self.level, tag=self.attempt) as start:
-                return await process.follow(start, limits, _unheard, raw, self.stop)
+            program = Program(argv=argv)
+            return await self.boxes.follow(program, box, limits, _unheard, raw, network=network, talk=Talk())
         finally:
             log.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
+from corral.rules.redact import Redactor
+
 MOST_LOG = 256 << 20
 CUT = b"\n[corral: the log is cut here]\n"
 
@@ -27,6 +29,20 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+class CleanLog:
+    """A log without secrets."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._log, self._stream = Log(path), redactor.stream()
+
+    def write(self, chunk: bytes) -> None:
+        self._log.write(self._stream.feed(chunk))
+
+    def close(self) -> None:
+        self._log.write(self._stream.close())
+        self._log.close()
 
 
 class Tail:

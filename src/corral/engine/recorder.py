@@ -14,6 +14,7 @@ from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Sp
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
 from corral.world.clock import zone
+from corral.rules.redact import Redactor
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -30,6 +31,8 @@ class Recorder:
         self._store, self._listen, self._budget_usd = store, listen, budget_usd
         self._events = self._vital = self._bytes = 0
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
+        self.redactor = Redactor({})
+        self._metered = Tokens()
         self.over_budget = False
         self.ended: Ended | None = None  #: its last word so far
 
@@ -67,6 +70,14 @@ class Recorder:
         run, node = self.record.run, self.record.node
         self._store.note_encoded(run, body, at=time.time(), node=node, attempt=self.attempt.id)
         tell(self._listen, Heard(run, node, self.attempt.id, event))
+
+    def meter(self, _model: str | None, tokens: Tokens) -> None:
+        """Count what passed between the agent and its provider, for agents that do not tell."""
+        self._metered += tokens
+
+    def settle_tokens(self) -> None:
+        if self.attempt.tokens == Tokens():
+            self.attempt.tokens = self._metered
 
     def read_back(self) -> bool:
         """Hear once more what was stored of it; return whether it had said its last word."""

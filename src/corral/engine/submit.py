@@ -13,15 +13,17 @@ from msgspec import Struct, structs
 from corral import config
 from corral.adapter import AgentProfile, AgentTask
 from corral.config import Config
-from corral.engine import briefing
+from corral.engine import briefing, scoping
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentChoice, Request, RunPlan, Task
+from corral.model import AgentChoice, Net, Request, RunPlan, ScopeSource, ScopeTable, Task
 from corral.rules import strategies
+from corral.rules.explain import Explained
 from corral.world import git, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import at_least, probe
+from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
 
 MOST_TASK = 10 << 20
@@ -36,6 +38,7 @@ class Submission(Struct, frozen=True):
 
     plan: RunPlan
     notes: tuple[str, ...] = ()
+    explained: Explained | None = None
 
 
 async def prepare(request: Request, state: Path) -> Submission:
@@ -84,6 +87,9 @@ async def prepare(request: Request, state: Path) -> Submission:
         repository = found.repository
         base, into = await _base(found, request.base)
         notes = await uncommitted
+    ignore = await agentignore(repository, base)
+    scopes = (*settings.scopes, *_asked_scope(request))
+    fitted = await scoping.fit(scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top))
     plan = RunPlan(
         flow=strategies.single(task, choice, fallbacks),
         repo=str(repository.folder),
@@ -94,8 +100,22 @@ async def prepare(request: Request, state: Path) -> Submission:
         retry=settings.retry,
         setup=settings.setup,
         level=level,
+        scopes=scopes,
+        ignore=ignore,
     )
-    return Submission(plan, tuple(notes))
+    return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+def _asked_scope(request: Request) -> list[ScopeSource]:
+    """Return what the command line says of the scope: the person's own word, so it comes last."""
+    found = [config.scope_file(Path(request.scope).expanduser())] if request.scope else []
+    net: Net | None = None
+    if request.net is not None:
+        words = tuple(word.strip() for word in request.net.split(",") if word.strip())
+        net = "on" if words == ("on",) else "off" if words == ("off",) else words
+    table = ScopeTable(read=request.read or None, write=request.write or None, env=request.env or None, net=net)
+    where = {name: f"--{name}" for name in ("read", "write", "env", "net")}
+    return [*found, ScopeSource(table=table, where=where)] if table != ScopeTable() else found
 
 
 def load(folder: Path, state: Path, *, trust: bool) -> Config:

@@ -9,7 +9,14 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from corral.events import Ended
-from corral.model import Attempt, CheckResult, Failure, Status, Task
+from corral.model import Attempt, CheckResult, Failure, Status, Task, Violation
+
+
+USED_UP: dict[str, Failure] = {
+    "memory": Failure("memory", "it used more memory than its scope allows", "raise [scope] memory_mb"),
+    "disk": Failure("disk", "it used more disk space than its scope allows", "raise [scope] disk_mb"),
+    "processes": Failure("processes", "it started more processes than its scope allows", "raise [scope] processes"),
+}
 
 
 class Verdict(Struct, frozen=True):
@@ -35,6 +42,8 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
         return Verdict(
             "failed", Failure("flood", "it printed more than 4 GB", "see `corral logs`; it may be in a loop")
         )
+    if why in USED_UP:
+        return Verdict("failed", USED_UP[why])
     if ended is None:
         return Verdict("failed", Failure("crash", "it ended without a result"))
     if parked and ended.error and ended.error.kind == "rate_limit":
@@ -42,6 +51,16 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
     if ended.status:
         return Verdict(ended.status, ended.error)
     return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))
+
+
+def of_scope(violations: Sequence[Violation]) -> Verdict | None:
+    """Judge what an attempt did that it was not to do; only writes count: asking for a host does no harm."""
+    written = [each for each in violations if each.kind != "net"]
+    if not written:
+        return None
+    names = ", ".join(f"{each.path}" for each in written[:5]) + (" ..." if len(written) > 5 else "")
+    words = f"it wrote outside its scope: {names}"
+    return Verdict("failed", Failure("scope_violation", words, "see `corral run --explain-scope`; widen [scope] write"))
 
 
 def of_work(

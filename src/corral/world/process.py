@@ -22,7 +22,7 @@ MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
 
-Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered"]
+Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes"]
 
 
 class Owner(Struct, frozen=True):
@@ -72,12 +72,18 @@ class Talk:
     def __init__(self) -> None:
         self.words: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNHEARD)  #: None closes its stdin
         self.enough = asyncio.Event()
+        self.why: Why = "lingered"
+
+    def end(self, why: Why) -> None:
+        """Have the program ended, and say why."""
+        self.why = why
+        self.enough.set()
 
     def say(self, data: bytes | None) -> None:
         try:
             self.words.put_nowait(data)
         except asyncio.QueueFull:
-            self.enough.set()  # it asks and asks, and never listens
+            self.end("flood")  # it asks and asks, and never listens
 
 
 class Exit(Struct, frozen=True, kw_only=True):
@@ -143,7 +149,7 @@ async def follow(
     """
     process = await _spawn(start)
     talk = talk or Talk()
-    watch = _Watch(limits, stop, talk.enough)
+    watch = _Watch(limits, stop, talk)
     why: Why = "exited"
     tasks: list[asyncio.Task[Any]] = []
     try:
@@ -217,8 +223,8 @@ async def _closed(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.T
 class _Watch:
     """Tells when a program has had its time, said nothing for too long, said too much, or is to stop."""
 
-    def __init__(self, limits: Limits, stop: asyncio.Event, enough: asyncio.Event) -> None:
-        self._limits, self._stop, self._enough = limits, stop, enough
+    def __init__(self, limits: Limits, stop: asyncio.Event, talk: Talk) -> None:
+        self._limits, self._stop, self._talk = limits, stop, talk
         self._started = self._heard = time.monotonic()
         self._bytes = 0
 
@@ -239,8 +245,8 @@ class _Watch:
                 return "idle"
             if self._bytes > MOST_OUTPUT:
                 return "flood"
-            if self._enough.is_set():
-                return "lingered"
+            if self._talk.enough.is_set():
+                return self._talk.why
             with contextlib.suppress(TimeoutError):
                 # Once a second at least: output may have moved the idle deadline, or become a flood.
                 async with asyncio.timeout(min(deadline - now, silence - now, 1.0)):

@@ -192,6 +192,31 @@ def write_below(root: Path, name: str, source: BinaryIO, owner: Owner | None = N
         os.close(place)
 
 
+def make_below(tree: Path, folder: Path, owner: Owner | None) -> None:
+    """Make a folder, and those above it, in a workspace where nobody has worked yet."""
+    for place in (*reversed(folder.parents), folder):
+        if place.is_relative_to(tree) and not place.exists():
+            place.mkdir()
+            if owner:
+                os.chown(place, owner.uid, owner.gid)
+
+
+async def leave_alone(tree: Path, paths: Sequence[str], owner: Owner | None) -> None:
+    """Tell git that what is hidden is as it was: an empty file in its place is no change."""
+    env = {**ENV, "GIT_LITERAL_PATHSPECS": "1"}
+    safe = ["git", *SAFE, "-c", f"safe.directory={tree}"]
+    listed = await process.run(Start(argv=[*safe, "ls-files", "-z", "--", *paths], env=env, cwd=str(tree), owner=owner))
+    marking = Start(
+        argv=[*safe, "update-index", "--skip-worktree", "-z", "--stdin"],
+        env=env,
+        cwd=str(tree),
+        stdin=listed.out,
+        owner=owner,
+    )
+    if listed.out and (await process.run(marking)).code != 0:
+        raise GitTrouble("what is hidden in the workspace cannot be marked for git")
+
+
 def read_below(root: Path, name: str, most: int) -> bytes | None:
     """Read a file below a folder that an agent may have prepared: no link is followed, no pipe waited for."""
     *folders, last = Path(name).parts

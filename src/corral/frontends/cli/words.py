@@ -20,6 +20,7 @@ from corral.events import (
     Limited,
     Moved,
     Noted,
+    Reached,
     Said,
     Spent,
     Started,
@@ -183,6 +184,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"? {line}"
         case Noted(text):
             return f"({text})"
+        case Reached(host, port, allowed, reason):
+            return f"({'reached' if allowed else 'was refused'} {host}:{port}{'' if allowed else f': {reason}'})"
         case Checked(check):
             output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
             return f"check {check_words(check)}{output}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from corral.world.masks import Mask
 from corral.world.sandbox.launchers import IN_BOX, inner
 from corral.world.sandbox.visible import SYSTEM, authorities, is_system, outermost
 
@@ -33,6 +34,7 @@ class Box(Struct, frozen=True, kw_only=True):
     writable: tuple[Path, ...] = ()
     readonly: tuple[Path, ...] = ()  #: within the workspace, outside the write scope: read-only, and it stays there
     hidden: tuple[Path, ...] = ()  #: within the workspace, outside the read scope: an empty file or folder stands there
+    masks: tuple[Mask, ...] = ()  #: paths of a scope, outer ones first: each is shown as its mode says
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     network: bool = True  #: the machine's own; never with listeners
     listeners: tuple[int, ...] = ()  #: ports on the box's own 127.0.0.1 that are answered from outside
@@ -104,16 +106,36 @@ def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
     yield Mount(files[0], IN_BOX)
     yield Mount(box.home, HOME, writable=True)
     yield Mount(box.workspace, str(box.workspace), writable=True)
+    if box.hidden or any(mask.mode == "hidden" for mask in box.masks):
+        _empty(box, folder=True).mkdir(exist_ok=True, mode=0o555)
+        _empty(box, folder=False).touch(mode=0o444)
+    for mask in _masks(box):
+        source = _empty(box, folder=mask.folder) if mask.mode == "hidden" else mask.path
+        yield Mount(source, str(mask.path), writable=mask.mode == "writable")
     for path in (*box.pinned, *_held_in_place(box), *box.writable):
         yield Mount(path, str(path), writable=True)
     for path in (*box.guarded, *box.readonly):
         yield Mount(path, str(path))
-    empty = {True: box.folder / "empty-folder", False: box.folder / "empty-file"}
-    if box.hidden:
-        empty[True].mkdir(exist_ok=True, mode=0o555)
-        empty[False].touch(mode=0o444)
     for path in box.hidden:
-        yield Mount(empty[path.is_dir()], str(path))
+        yield Mount(_empty(box, folder=path.is_dir()), str(path))
+
+
+def _empty(box: Box, *, folder: bool) -> Path:
+    return box.folder / ("empty-folder" if folder else "empty-file")
+
+
+def _masks(box: Box) -> list[Mask]:
+    """Return the masks, and the folders above them that stay writable: moved away, another could stand in their place."""
+    modes = {mask.path: mask.mode for mask in box.masks}
+    held: dict[Path, Mask] = {}
+    for mask in box.masks:
+        for above in mask.path.parents:
+            if above == box.workspace or not above.is_relative_to(box.workspace):
+                break
+            covering = next((modes[each] for each in above.parents if each in modes), "writable")
+            if above not in modes and covering == "writable":
+                held[above] = Mask(above, "writable", folder=True)
+    return sorted((*box.masks, *held.values()), key=lambda mask: len(mask.path.parts))
 
 
 def _held_in_place(box: Box) -> list[Path]:

@@ -1,0 +1,72 @@
+"""What an attempt tried and was not to do: hosts it asked for, files it wrote elsewhere; and what must never be shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from corral import config
+from corral.engine.host import Host
+from corral.engine.outfit import Outfit
+from corral.engine.recorder import Recorder
+from corral.events import Noted, Reached
+from corral.model import SandboxReport, Violation
+from corral.rules.redact import Redactor, likely
+from corral.world import tripwire
+from corral.world.sandbox.confine import own_processes
+from corral.world.tripwire import Snapshot, Surroundings
+
+MOST_VIOLATIONS = 100  #: told of one attempt
+
+
+class Guard:
+    """Watches over one attempt."""
+
+    def __init__(self, recorder: Recorder, host: Host) -> None:
+        self._recorder, self._host = recorder, host
+        self._before: Snapshot | None = None
+
+    def keep_secrets(self, dressed: Outfit) -> None:
+        """From here on nothing that is stored or shown holds a value that was given in confidence."""
+        names = {*dressed.agent.facts.keys, *dressed.profile.env}
+        given = {name: value for name, value in dressed.env.items() if name in names} | likely(dressed.env)
+        self._host.redactor = self._recorder.redactor = Redactor({**likely(os.environ), **given})
+
+    def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+        """Take down that it asked for a host."""
+        self._recorder.emit(Reached(host, port, allowed, reason))
+        if not allowed:
+            self.violate([Violation("net", f"{host}:{port}")])
+
+    def violate(self, found: Sequence[Violation]) -> None:
+        attempt = self._recorder.attempt
+        known = dict.fromkeys((*attempt.sandbox.violations, *found))
+        attempt.sandbox = SandboxReport(attempt.sandbox.level, tuple(known)[:MOST_VIOLATIONS])
+
+    async def look(self) -> None:
+        """Take down what no attempt may touch."""
+        self._before = await self._snapshot()
+
+    async def compare(self) -> None:
+        """Look again: a foreign write is saved as a patch, told, and fails the attempt."""
+        if self._before is None:
+            return
+        found = tripwire.differences(self._before, await self._snapshot())
+        told = tripwire.told(found, boxed=own_processes(self._host.level))
+        for note in told.notes:
+            self._recorder.emit(Noted(note))
+        if told.violations:
+            patch = await tripwire.save(self._host.repository, self._before, told.violations)
+            self._host.keep("foreign.patch", patch)
+            self.violate(told.violations)
+
+    async def _snapshot(self) -> Snapshot:
+        host = self._host
+        bare = host.level == "none"
+        around = Surroundings(
+            repository=host.repository,
+            state=host.state,
+            siblings=host.siblings() if bare else (),
+            watched=(config.person_file(),),
+        )
+        return await tripwire.look(around, thorough=bare)

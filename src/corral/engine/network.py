@@ -1,0 +1,132 @@
+"""The network of one attempt: its provider with the key put in outside, other hosts as the scope says, all of it told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Callable
+
+from msgspec import Struct, structs
+
+from corral import agents
+from corral.engine.outfit import Outfit
+from corral.loop.settings import ollama_url
+from corral.model import Level, Net, Tokens
+from corral.rules import hosts
+from corral.rules.metering import Meter
+from corral.world.process import Start
+from corral.world.proxy.dialing import Dialer, chain
+from corral.world.proxy.egress import Egress
+from corral.world.proxy.provider import Key, Provider, Upstream
+from corral.world.proxy.secret import Secret
+from corral.world.registries import registries
+
+EGRESS, PROVIDER = 8118, 8119  #: ports on the box's own loopback
+OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
+REGISTRIES = "@registries"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+Reached = Callable[[str, int, bool, str], None]
+
+
+
+
+class Network:
+    """What one box is connected to. Made before the box, served while it runs."""
+
+    def __init__(self, level: Level, net: Net, reached: Reached, *, whole: bool = False) -> None:
+        self._reached = reached
+        self.whole = whole  #: not an agent's: checks and setup see the workspace as it is
+        self.own = level in OWN and net != "on"
+        self.open = not self.own
+        self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
+        self._words: list[str] = [] if net in ("on", "off") else [*net]
+        self._upstream: Upstream | None = None
+        self._key: Key | None = None
+        self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
+        self._bound: socket.socket | None = None
+
+    async def allow(self) -> None:
+        """Look up what `@registries` stands for on this machine."""
+        if REGISTRIES in self._words:
+            named = [found.host for found in await registries(os.environ)]
+            self._words = [word for word in self._words if word != REGISTRIES] + named
+
+    def dress(self, dressed: Outfit, metered: Callable[[str | None, Tokens], None]) -> Outfit:
+        """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
+        facts, profile = dressed.agent.facts, dressed.profile
+        provider = facts.provider
+        named = dressed.env.get(provider.address, "") if provider else ""
+        present = [name for name in (provider.keys if provider else ()) if dressed.env.get(name)]
+        url = _url(provider.address, named or provider.standard) if provider else ""
+        if provider is None or not url or not (named or present):
+            self.left = tuple(name for name in facts.keys if dressed.env.get(name))
+            self._words += [hosts.of_url(url, private=True)] if named else facts.hosts
+            self._words += profile.hosts
+            return dressed
+        self._words += profile.hosts
+        self._meter = lambda kind: Meter(kind, metered)
+        ca_file = dressed.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
+        self._upstream = Upstream(url, ca_file=ca_file)
+        mask = f"sk-corral-{secrets.token_hex(16)}"
+        if present:
+            real = Secret(dressed.env[present[0]])
+            self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)
+        address = f"http://127.0.0.1:{PROVIDER if self.own else self._bind()}"
+        settings = {**profile.settings, provider.address: address}
+        env = {name: value for name, value in dressed.env.items() if name not in facts.keys}
+        env[provider.address] = address
+        if present:
+            env[provider.sends or present[0]] = mask
+        changed = structs.replace(profile, settings=settings)
+        agent = agents.find(dressed.name, {dressed.name: changed})
+        return structs.replace(dressed, agent=agent, profile=changed, env=env)
+
+    @property
+    def listeners(self) -> tuple[int, ...]:
+        """Return the ports on the box's own loopback that we answer."""
+        if not self.own:
+            return ()
+        return (EGRESS, PROVIDER) if self._upstream else (EGRESS,)
+
+    @property
+    def env(self) -> dict[str, str]:
+        if not self.own:
+            return {}
+        proxy = f"http://127.0.0.1:{EGRESS}"
+        loopback = "localhost,127.0.0.1,::1"
+        return {**dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
+
+    @contextlib.asynccontextmanager
+    async def served(self, start: Start) -> AsyncGenerator[None]:
+        """Answer for as long as the box runs."""
+        async with contextlib.AsyncExitStack() as stack:
+            serving = asyncio.create_task(self._serve(start, stack))
+            try:
+                yield
+            finally:
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)  # a box that did not come up says so itself
+
+    async def _serve(self, start: Start, stack: contextlib.AsyncExitStack) -> None:
+        sockets = await start.listeners() if start.listeners else []
+        dialer = Dialer(through=chain(os.environ))
+        if sockets:
+            rule = hosts.read(tuple(dict.fromkeys(self._words)) or "off")
+            await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
+        answered = sockets[1] if len(sockets) > 1 else self._bound
+        if self._upstream and answered:
+            provider = Provider(answered, self._upstream, self._key, self._meter, dialer=dialer)
+            await stack.enter_async_context(provider)
+
+    def _bind(self) -> int:
+        """Listen on the machine's own loopback: the word that stands for the key is what lets a request through."""
+        self._bound = socket.create_server(("127.0.0.1", 0))
+        self._bound.setblocking(False)
+        return int(self._bound.getsockname()[1])
+
+
+def _url(variable: str, address: str) -> str:
+    return ollama_url(address) if variable == "OLLAMA_HOST" else address
