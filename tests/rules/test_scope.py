@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from corral.errors import BadRequest
 from corral.model import Net, PathRules, Scope, ScopeSource, ScopeTable
 from corral.rules import hosts, net
-from corral.rules.explain import explain, lines
+from corral.rules.explain import explain
 from corral.rules.globs import glob
 from corral.rules.place import place_of, readable, top, writable
 from corral.rules.scope import Effective, effective, named, narrow, outside
@@ -312,7 +312,7 @@ def test_agentignore_is_read_as_gitignore(ignore: str, hidden: list[str], seen: 
 
 def test_the_effective_scope_is_explained() -> None:
     found = hold(mine(memory_mb=2048, net=("docs.example.org",)), theirs(write=["src/**"], processes=99))
-    told = lines(explain(found, [("readonly", "/data/in")], ["something"]))
+    told = explain(found, [("readonly", "/data/in")], ["something"]).lines()
     row = {line.split()[0]: line for line in told}
     assert "2048 MB" in row["memory_mb"]
     assert row["memory_mb"].endswith("config.toml:1")

@@ -22,8 +22,10 @@ from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
 WATCH_SECONDS = 0.5
-Hear = Callable[[str, bytes, bool], None]
-Raw = Callable[[str, bytes], None]
+
+
+def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
+    """Hear no single lines: the log and its tail are enough."""
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -33,13 +35,16 @@ class Program(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     talks: bool = False
     wrapped: bool = False
+    hear: Callable[[str, bytes, bool], None] = _unheard  #: each line
+    raw: Callable[[str, bytes], None]  #: every byte
 
 
 class Boxes:
     """Builds the boxes of one attempt and runs programs in them."""
 
     def __init__(self, level: Level, attempt: str, stop: asyncio.Event) -> None:
-        self.level, self._attempt, self._stop = level, attempt, stop
+        self.level: Level = level
+        self._attempt, self._stop = attempt, stop
         self.fitted: Fitted = scoping.of_agent((), "")
         self.memory_kills = 0
 
@@ -99,15 +104,13 @@ class Boxes:
             base["RUSTUP_HOME"] = str(rustup)
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
-    async def follow(
-        self, program: Program, box: Box, limits: Limits, hear: Hear, raw: Raw, *, network: Network, talk: Talk
-    ) -> Exit:
+    async def follow(self, program: Program, box: Box, limits: Limits, network: Network, talk: Talk) -> Exit:
         """Run a program in its box to its end or to a limit."""
         made = confine(program.argv, box, self.level, tag=self._attempt, stdin=program.stdin, wrapped=program.wrapped)
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
-            async with network.served(start), self._watched(start, box, talk):
-                ended = await process.follow(start, limits, hear, raw, self._stop, talk)
+            async with network.served(start, talk), self._watched(start, box, talk):
+                ended = await process.follow(start, limits, program.hear, program.raw, self._stop, talk)
         self.memory_kills += made.memory_kills
         return ended
 

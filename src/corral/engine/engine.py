@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corral.engine.loop import Drive
     from corral.engine.outfit import Outfit
     from corral.engine.recorder import Listener
+    from corral.rules.explain import Explained
 
 
 PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
@@ -153,6 +154,13 @@ class Engine:
             )
         )
         return run
+
+    async def explain(self, request: Request) -> Explained:
+        """Check a request as `submit` does, and return the scope that would hold; nothing is started."""
+        from corral.engine import submit  # noqa: PLC0415
+
+        _ = self.store
+        return (await submit.prepare(request, self.home)).explained
 
     async def drive(self, run: str, listen: Listener) -> Run:
         """Carry a run out to its end in this process."""

@@ -1,4 +1,4 @@
-"""What an attempt tried and was not to do: hosts it asked for, files it wrote elsewhere; and what must never be shown."""
+"""What an attempt tried and was not to do: hosts it asked for, files it wrote elsewhere; and secrets, never shown."""
 
 from __future__ import annotations
 

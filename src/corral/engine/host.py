@@ -81,7 +81,7 @@ class Host:
 
     async def _network(self, net: Net) -> Network:
         """Connect a box that is not an agent's: to what the list names, and to no provider."""
-        network = Network(self.level, net, lambda *_: None, whole=True)
+        network = Network(self.level, net, _untold, whole=True)
         await network.allow()
         return network
 
@@ -121,9 +121,7 @@ class Host:
 
     # --- the agent
 
-    async def work(
-        self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears
-    ) -> Exit:
+    async def work(self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
@@ -147,16 +145,16 @@ class Host:
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
-        program = Program(argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone)
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
 
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
 
+        program = Program(
+            argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
+        )
         try:
-            ended = await self.boxes.follow(
-                program, box, limits, listening.hear, raw, network=network, talk=listening.talk
-            )
+            ended = await self.boxes.follow(program, box, limits, network, listening.talk)
         finally:
             self._listening = None
             for log in logs.values():
@@ -285,8 +283,7 @@ class Host:
             tail.write(clean)
 
         try:
-            program = Program(argv=argv)
-            return await self.boxes.follow(program, box, limits, _unheard, raw, network=network, talk=Talk())
+            return await self.boxes.follow(Program(argv=argv, raw=raw), box, limits, network, Talk())
         finally:
             log.close()
 
@@ -295,14 +292,14 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
+def _untold(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+    """Tell nobody: what a check asks for is its own affair."""
+
+
 def _emptied(out: Path) -> Path:
     for file in out.iterdir():
         file.unlink()
     return out
-
-
-def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
-    """Hear no single lines: the log and its tail are enough."""
 
 
 def _subject(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""The network of one attempt: its provider with the key put in outside, other hosts as the scope says, all of it told."""
+"""The network of one attempt: its provider with the key put in outside, other hosts as the scope says, all told."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from corral import agents
 from corral.engine.outfit import Outfit
+from corral.errors import CorralError
 from corral.loop.settings import ollama_url
 from corral.model import Level, Net, Tokens
 from corral.rules import hosts
 from corral.rules.metering import Meter
-from corral.world.process import Start
+from corral.world.process import Start, Talk
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.provider import Key, Provider, Upstream
@@ -29,8 +30,6 @@ OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a netw
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 Reached = Callable[[str, int, bool, str], None]
-
-
 
 
 class Network:
@@ -100,21 +99,27 @@ class Network:
         return {**dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
 
     @contextlib.asynccontextmanager
-    async def served(self, start: Start) -> AsyncGenerator[None]:
-        """Answer for as long as the box runs."""
+    async def served(self, start: Start, talk: Talk) -> AsyncGenerator[None]:
+        """Answer for as long as the box runs; if we cannot, the box is ended and our own failure told."""
         async with contextlib.AsyncExitStack() as stack:
             serving = asyncio.create_task(self._serve(start, stack))
+            serving.add_done_callback(lambda done: None if _went_well(done) else talk.end("lingered"))
             try:
                 yield
             finally:
                 serving.cancel()
-                await asyncio.gather(serving, return_exceptions=True)  # a box that did not come up says so itself
+                await asyncio.gather(serving, return_exceptions=True)
+        if not _went_well(serving):
+            serving.result()
 
     async def _serve(self, start: Start, stack: contextlib.AsyncExitStack) -> None:
-        sockets = await start.listeners() if start.listeners else []
+        try:
+            sockets = await start.listeners() if start.listeners else []
+        except CorralError:
+            return  # the box did not come up: what went wrong there says so itself
         dialer = Dialer(through=chain(os.environ))
         if sockets:
-            rule = hosts.read(tuple(dict.fromkeys(self._words)) or "off")
+            rule = hosts.read(tuple(dict.fromkeys(self._words)))
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
         answered = sockets[1] if len(sockets) > 1 else self._bound
         if self._upstream and answered:
@@ -124,8 +129,12 @@ class Network:
     def _bind(self) -> int:
         """Listen on the machine's own loopback: the word that stands for the key is what lets a request through."""
         self._bound = socket.create_server(("127.0.0.1", 0))
-        self._bound.setblocking(False)
+        self._bound.setblocking(False)  # noqa: FBT003
         return int(self._bound.getsockname()[1])
+
+
+def _went_well(task: asyncio.Task[None]) -> bool:
+    return task.cancelled() or task.exception() is None
 
 
 def _url(variable: str, address: str) -> str:

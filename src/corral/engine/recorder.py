@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from msgspec import structs
 
 from corral.errors import CorralError
-from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
+from corral.events import DECODER, VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
-from corral.world.clock import zone
 from corral.rules.redact import Redactor
+from corral.world.clock import zone
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -55,9 +55,11 @@ class Recorder:
         vital = isinstance(event, VITAL)
         if isinstance(event, Limited) and event.until is None:
             event = Limited(event.message, quota.until(event.message, time.time(), zone))
+        body = ENCODER.encode(event)
+        if (clean := self.redactor.data(body)) != body:
+            body, event = clean, DECODER.decode(clean)
         if vital:
             self._act_on(event)
-        body = ENCODER.encode(event)
         if len(body) > MOST_TEXT:
             event = _cut(event)
             body = ENCODER.encode(event)

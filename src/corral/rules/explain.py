@@ -25,6 +25,14 @@ class Explained(Struct, frozen=True):
     shown: tuple[tuple[str, str], ...] = ()  #: paths outside the workspace, or masked in it: (mode, path)
     notes: tuple[str, ...] = ()
 
+    def lines(self) -> list[str]:
+        """Lay it out for a person."""
+        width = max(len(row.key) for row in self.rows)
+        wide = min(max(len(row.value) for row in self.rows), 60)
+        told = [f"{row.key:<{width}}  {row.value:<{wide}}  {', '.join(row.origins)}".rstrip() for row in self.rows]
+        told += [f"{mode:<{width}}  {path}" for mode, path in self.shown]
+        return [*told, *(f"note: {note}" for note in self.notes)]
+
 
 def explain(found: Effective, shown: Iterable[tuple[str, str]] = (), notes: Sequence[str] = ()) -> Explained:
     """Tell the effective scope; `shown` and `notes` are what the file system made of it."""
@@ -39,15 +47,6 @@ def explain(found: Effective, shown: Iterable[tuple[str, str]] = (), notes: Sequ
     values["timeout"] = "as the task's" if seconds is None else f"{seconds:g} s"
     rows = tuple(Row(key, value, found.origins[key]) for key, value in values.items())
     return Explained(rows, tuple(shown), tuple(notes))
-
-
-def lines(explained: Explained) -> list[str]:
-    """Lay it out for a person."""
-    width = max(len(row.key) for row in explained.rows)
-    wide = min(max(len(row.value) for row in explained.rows), 60)
-    told = [f"{row.key:<{width}}  {row.value:<{wide}}  {', '.join(row.origins)}".rstrip() for row in explained.rows]
-    told += [f"{mode:<{width}}  {path}" for mode, path in explained.shown]
-    return [*told, *(f"note: {note}" for note in explained.notes)]
 
 
 def _paths(scope: Scope, key: str) -> str:

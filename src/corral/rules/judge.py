@@ -11,7 +11,6 @@ from msgspec import Struct
 from corral.events import Ended
 from corral.model import Attempt, CheckResult, Failure, Status, Task, Violation
 
-
 USED_UP: dict[str, Failure] = {
     "memory": Failure("memory", "it used more memory than its scope allows", "raise [scope] memory_mb"),
     "disk": Failure("disk", "it used more disk space than its scope allows", "raise [scope] disk_mb"),

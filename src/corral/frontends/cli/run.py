@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from corral.engine.engine import Engine
 from corral.errors import BadRequest, Untrusted
@@ -52,11 +54,17 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     default="strict",
     help="Start only at this level or above.  [strict]",
 )
+@click.option("--scope", metavar="FILE", help="A file with keys like those of [scope].")
+@click.option("--read", multiple=True, metavar="GLOB", help="What it may read; absolute for outside; repeatable.")
+@click.option("--write", multiple=True, metavar="GLOB", help="What it may write; repeatable.  [**]")
+@click.option("--env", multiple=True, metavar="NAME", help="A variable it is given; repeatable.")
+@click.option("--net", metavar="off|on|HOST,..", help="Hosts besides its own provider; @registries.  [off]")
+@click.option("--explain-scope", "explain", is_flag=True, help="Print the effective scope, and start nothing.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
-def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: object) -> int:
+def run(task: str, *, as_json: bool, quiet: bool, explain: bool, type_: str | None, **options: object) -> int:
     """Have an agent do TASK in a workspace of its own, and prove the result.
 
     TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
@@ -70,6 +78,8 @@ def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: 
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
     request = Request(prompt=task, type=type_, **options)  # type: ignore[arg-type]
+    if explain:
+        return _explain(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
         name = await _submit(engine, request, shown)
@@ -79,6 +89,16 @@ def run(task: str, *, as_json: bool, quiet: bool, type_: str | None, **options: 
         return await engine.drive(name, shown.hear)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+def _explain(request: Request, *, as_json: bool) -> int:
+    engine = Engine()
+    try:
+        explained = asyncio.run(engine.explain(request))
+    finally:
+        engine.close()
+    click.echo(msgspec.json.encode(explained).decode() if as_json else "\n".join(explained.lines()))
+    return 0
 
 
 async def _submit(engine: Engine, request: Request, shown: Plain) -> str:

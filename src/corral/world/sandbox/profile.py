@@ -125,7 +125,7 @@ def _empty(box: Box, *, folder: bool) -> Path:
 
 
 def _masks(box: Box) -> list[Mask]:
-    """Return the masks, and the folders above them that stay writable: moved away, another could stand in their place."""
+    """Return the masks, and folders above them that stay writable: moved away, another could stand in their place."""
     modes = {mask.path: mask.mode for mask in box.masks}
     held: dict[Path, Mask] = {}
     for mask in box.masks:
