@@ -35,6 +35,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "idle": "how long an agent may be silent, as `--idle`",
     },
     "agents.*": {
+        "like": "an agent of your own that is this known one, with what is said here besides; its table holds too",
         "program": "where the program of a built-in agent lies; else it is looked for on `PATH`",
         "model": "the model to ask for; for `scripted` the script to play",
         "env": "names of variables that are passed on from your environment; nothing else is",

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 class AgentProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
 
+    like: str | None = None  #: the known agent that this one is, but for what is said here
     program: str | None = None
     model: str | None = None
     env: tuple[str, ...] = ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -25,9 +25,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
-        "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success", "cost",
-        "tokens", "cost_usd", "fallback", "family", "role",
-        "instructions", "scope",
+        "like", "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success",
+        "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "workspace": ("copy", "setup", "setup_net"),
@@ -114,7 +113,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         retries_asked=retry.most if "most" in retry_table else None,
         setup=setup,
         hooks=hooks,
-        scopes=(*_scopes(mine, narrows=False), *_scopes(theirs, narrows=True)),
+        scopes=(*_scopes(mine, agents, narrows=False), *_scopes(theirs, agents, narrows=True)),
         untrusted=untrusted,
     )
 
@@ -252,11 +251,14 @@ def scope_file(path: Path) -> ScopeSource:
     return _source(file, table, prefix)
 
 
-def _scopes(file: _File, *, narrows: bool) -> list[ScopeSource]:
+def _scopes(file: _File, agents: Mapping[str, AgentProfile], *, narrows: bool) -> list[ScopeSource]:
     found = [_source(file, file.table("scope"), ("scope",))] if "scope" in file.tables else []
-    for name in file.table("agents"):
-        table = _inner_scope(file, name)
-        found += [_source(file, table, ("agents", name, "scope"), agent=name)] if table else []
+    written = file.table("agents")
+    for name in dict.fromkeys((*written, *agents)):
+        like = agents[name].like if name in agents else None
+        for each in (like, name):  # another name for an agent is no way out of its scope
+            table = _inner_scope(file, each) if each in written else {}
+            found += [_source(file, table, ("agents", str(each), "scope"), agent=name)] if table else []
     return [msgspec.structs.replace(source, narrows=narrows, many=not narrows) for source in found]
 
 
@@ -272,24 +274,57 @@ def _inner_scope(file: _File, agent: str) -> dict[str, Any]:
     return cast("dict[str, Any]", table)
 
 
+class _Layer(NamedTuple):
+    """What one file says of an agent."""
+
+    file: _File
+    table: dict[str, Any]
+
+
 def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:
     own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
-    found = {name: _profile(mine, name, table) for name, table in own.items()}
+    layers = {name: [_Layer(mine, table)] for name, table in own.items()}
     untrusted: dict[str, str] = {}
     for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
-        if not trusted and table != own.get(name) and any(key in table for key in POWERFUL):
+        # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
+        powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
+        if not trusted and table != own.get(name) and powerful:
             untrusted[f"agents.{name}"] = theirs.where("agents", name)
-            continue
-        merged = {**own.get(name, {}), **table}
-        found[name] = _profile(theirs, name, merged)
+        else:
+            layers.setdefault(name, []).append(_Layer(theirs, table))
+    found: dict[str, AgentProfile] = {}
+    for name, said in layers.items():
+        known = _like(said)
+        if known and f"agents.{known}" in untrusted:
+            untrusted.setdefault(f"agents.{name}", untrusted[f"agents.{known}"])
+        elif known and _like(layers.get(known, [])):
+            raise BadRequest(
+                f"{said[-1].file.where('agents', name, 'like')}: `{known}` is itself like another agent",
+                hint="name that one",
+            )
+        else:
+            found[name] = _profile(name, [*layers.get(known or "", []), *said])
     return found, untrusted
 
 
-def _profile(file: _File, name: str, table: dict[str, Any]) -> AgentProfile:
-    table = {key: value for key, value in table.items() if key != "scope"}
-    profile = _convert({**table, "folder": str(file.path.parent)}, AgentProfile, file, f"agents.{name}")
+def _like(said: Sequence[_Layer]) -> str | None:
+    named = [layer.table["like"] for layer in said if "like" in layer.table]
+    return named[-1] if named and isinstance(named[-1], str) else None
+
+
+def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
+    """Make one of what was said of an agent, later words before earlier ones."""
+    file = said[-1].file
+    merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
+    # A relative path means the folder of the file that names it, not of one that only adds a price.
+    paths = ("program", "command", "model") if name == "scripted" else ("program", "command")
+    naming = [layer.file for layer in said if any(key in layer.table for key in paths)]
+    folder = (naming or [file])[-1].path.parent
+    profile = _convert({**merged, "folder": str(folder)}, AgentProfile, file, f"agents.{name}")
     if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
         raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+    if any("like" in layer.table and "command" in layer.table for layer in said):
+        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
     return profile
 
 

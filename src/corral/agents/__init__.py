@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Mapping
 from importlib import metadata
 
+from msgspec import structs
+
 from corral.adapter import AgentProfile
 from corral.agents import (
     aider,
@@ -53,6 +55,8 @@ def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
 def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     """Return the agent of that name: from settings, built in, or registered by another package."""
     profile = profiles.get(name, AgentProfile())
+    if profile.like:
+        return _alike(name, profile, profiles)
     if profile.command:
         reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)
@@ -61,12 +65,25 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     for entry in _plugins():
         if entry.name == name:
             return entry.load()(profile)
-    known = names(profiles)
+    known = [each for each in names(profiles) if each != name]
     near = difflib.get_close_matches(name, known, n=1)
     hint = (
         f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}; any command can be one: [agents.{name}]"
     )
     raise BadRequest(f"no agent is called `{name}`", hint=hint)
+
+
+def _alike(name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile]) -> Agent:
+    """Return the known agent that one of the person's is like, set up as that one's table says."""
+    known = str(profile.like)
+    if name in BUILT_IN:
+        raise BadRequest(f"[agents.{name}] like: `{name}` is a built-in agent", hint="give yours another name")
+    if known in ("scripted", name):
+        raise BadRequest(f"[agents.{name}] like: no agent is like `{known}`", hint="name another, e.g. claude")
+    try:
+        return find(known, {**profiles, known: structs.replace(profile, like=None)})
+    except BadRequest as error:
+        raise BadRequest(f"[agents.{name}] like: {error}", hint=error.hint) from error
 
 
 def _plugins() -> tuple[metadata.EntryPoint, ...]:

@@ -36,9 +36,9 @@ def role(name: str, repo: Path) -> str:
     raise BadRequest(f"no role is called `{name}`", hint="known: " + ", ".join(role_names(repo)))
 
 
-def role_names(repo: Path) -> list[str]:
-    """List the roles that can be asked for here."""
-    folders = (repo / ".corral" / "roles", config.person_file().parent / "roles", BUILT_IN)
+def role_names(repo: Path | None = None) -> list[str]:
+    """List the roles that can be asked for in a repository, or in any."""
+    folders = (*([repo / ".corral" / "roles"] if repo else []), config.person_file().parent / "roles", BUILT_IN)
     return sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
 
 

@@ -92,7 +92,10 @@ def _load(engine: Engine, *, strict: bool) -> Config:
 
 
 async def _agent(name: str, settings: Config) -> AgentReport:
-    agent, profile = placed(name, settings)
+    try:
+        agent, profile = placed(name, settings)
+    except CorralError as error:
+        return AgentReport(name=name, remedy=f"{error}; {error.hint}")
     facts = agent.facts
     report = AgentReport(
         name=name,

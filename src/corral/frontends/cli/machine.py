@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import click
 import msgspec
@@ -10,6 +11,7 @@ from click.shell_completion import get_completion_class
 
 from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
 from corral.engine.engine import Engine
+from corral.engine.importing import add, import_agents
 from corral.frontends.cli import corral, words
 from corral.frontends.cli.look import json_option
 
@@ -18,13 +20,33 @@ HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP", 
 
 @click.command()
 @json_option
-def agents(*, as_json: bool) -> None:
-    """List the agents that can be asked for by name."""
+@click.option(
+    "--import", "file", type=click.Path(path_type=Path), help="Show the agents of an agents.yaml as settings."
+)
+@click.option("--like", default="claude", show_default=True, help="With --import: the agent that they all are.")
+@click.option("--write", is_flag=True, help="With --import: add them to your own config.toml.")
+def agents(*, as_json: bool, file: Path | None, like: str, write: bool) -> None:
+    """List the agents that can be asked for by name, or bring along those of an agents.yaml."""
+    if file:
+        _import(file, like, write=write)
+        return
+    if write:
+        raise click.UsageError("--write goes with --import FILE")
     found = asyncio.run(list_agents(Engine()))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
         click.echo("\n".join(words.table(HEAD, [_row(agent) for agent in found])))
+
+
+def _import(file: Path, like: str, *, write: bool) -> None:
+    found = import_agents(file, like)
+    where = add(found) if write else None
+    for what in found.left_out:
+        click.echo(f"left out: {what}", err=True)
+    if where:
+        click.echo(f"added to {where}: {', '.join(found.names)}", err=True)
+    click.echo(found.toml, nl=False)
 
 
 @click.command()
