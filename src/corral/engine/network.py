@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable
@@ -21,6 +22,7 @@ from corral.rules.metering import Meter
 from corral.world.process import Start, Talk
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
+from corral.world.proxy.forward import Forward
 from corral.world.proxy.provider import Key, Provider, Upstream
 from corral.world.proxy.secret import Secret
 from corral.world.registries import registries
@@ -88,7 +90,13 @@ class Network:
         """Return the ports on the box's own loopback that we answer."""
         if not self.own:
             return ()
-        return (EGRESS, PROVIDER) if self._upstream else (EGRESS,)
+        return (EGRESS, *([PROVIDER] if self._upstream else []), *self._here())
+
+    def _here(self) -> list[int]:
+        """Return the ports of this machine's own loopback that were named: programs speak to those without a proxy."""
+        found = [re.fullmatch(r"(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)", word) for word in self._words]
+        ports = [int(each.group(1)) for each in found if each] if self.own else []
+        return [port for port in dict.fromkeys(ports) if port not in (EGRESS, PROVIDER)]
 
     @property
     def env(self) -> dict[str, str]:
@@ -121,10 +129,12 @@ class Network:
         if sockets:
             rule = hosts.read(tuple(dict.fromkeys(self._words)))
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
-        answered = sockets[1] if len(sockets) > 1 else self._bound
+        answered = sockets[1] if self.own and self._upstream else self._bound
         if self._upstream and answered:
             provider = Provider(answered, self._upstream, self._key, self._meter, dialer=dialer)
             await stack.enter_async_context(provider)
+        for listener, port in zip(sockets[len(sockets) - len(self._here()) :], self._here(), strict=True):
+            await stack.enter_async_context(Forward(listener, port))
 
     def _bind(self) -> int:
         """Listen on the machine's own loopback: the word that stands for the key is what lets a request through."""
