@@ -60,6 +60,7 @@ class Host:
         self.boxes = Boxes(self.level, attempt, stop)
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
+        self.unreached: str | None = None  #: why its provider could not be reached
 
     # --- the workspace
 
@@ -157,6 +158,7 @@ class Host:
             ended = await self.boxes.follow(program, box, limits, network, listening.talk)
         finally:
             self._listening = None
+            self.unreached = network.trouble
             for log in logs.values():
                 log.close()
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}

@@ -48,6 +48,7 @@ class Network:
         self._key: Key | None = None
         self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
         self._bound: socket.socket | None = None
+        self._provider: Provider | None = None
 
     async def allow(self) -> None:
         """Look up what `@registries` stands for on this machine."""
@@ -84,6 +85,11 @@ class Network:
         changed = structs.replace(profile, settings=settings)
         agent = agents.find(dressed.name, {dressed.name: changed})
         return structs.replace(dressed, agent=agent, profile=changed, env=env)
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why the provider could not be reached from here: its agent only saw our own answer to that."""
+        return self._provider.trouble if self._provider else None
 
     @property
     def listeners(self) -> tuple[int, ...]:
@@ -131,8 +137,8 @@ class Network:
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
         answered = sockets[1] if self.own and self._upstream else self._bound
         if self._upstream and answered:
-            provider = Provider(answered, self._upstream, self._key, self._meter, dialer=dialer)
-            await stack.enter_async_context(provider)
+            self._provider = Provider(answered, self._upstream, self._key, self._meter, dialer=dialer)
+            await stack.enter_async_context(self._provider)
         for listener, port in zip(sockets[len(sockets) - len(self._here()) :], self._here(), strict=True):
             await stack.enter_async_context(Forward(listener, port))
 

@@ -25,6 +25,8 @@ CLASSES: tuple[tuple[type[Exception], ErrorClass], ...] = (
     (raised.ContentFilterError, "refused"),
     (raised.UnexpectedModelBehavior, "bad_output"),
 )
+#: corral's own words, from outside the box: nobody answered there.
+OUTSIDE = re.compile(r"^corral: .* (could not be reached|is not known|showed no certificate|speaks no TLS)")
 STATUSES: dict[int, ErrorClass] = {
     401: "auth",
     403: "auth",
@@ -45,6 +47,8 @@ def failure(error: Exception, settings: Settings) -> Failure:
     kind: ErrorClass | None = next((kind for category, kind in CLASSES if isinstance(error, category)), None)
     if isinstance(error, raised.ModelHTTPError) and kind is None:
         kind = _by_status(error.status_code, words)
+    if kind == "overloaded" and OUTSIDE.search(words):
+        kind = "network"
     if kind == "network" and re.search(r"certificate|\bssl\b|\btls\b", _chain(error)):
         kind = "tls"
     return Failure(kind or "crash", words, _hint(kind, settings))

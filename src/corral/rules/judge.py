@@ -52,6 +52,16 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
     return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))
 
 
+def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | None:
+    """Say what really went wrong where the provider could not be reached: the agent only saw our own answer to that."""
+    if verdict is None or verdict.error is None or unreached is None or verdict.status not in ("failed", "limited"):
+        return verdict
+    if "TLS" in unreached or "certificate" in unreached:
+        return Verdict("failed", Failure("tls", unreached, "name the authority: NODE_EXTRA_CA_CERTS or SSL_CERT_FILE"))
+    own = verdict.error.hint if verdict.error.kind == "network" else ""
+    return Verdict("failed", Failure("network", unreached, own or "is its address right, and is it up?"))
+
+
 def of_scope(violations: Sequence[Violation]) -> Verdict | None:
     """Judge what an attempt did that it was not to do; only writes count: asking for a host does no harm."""
     written = [each for each in violations if each.kind != "net"]

@@ -102,6 +102,7 @@ class Provider:
         self._upstream, self._key, self._meter = upstream, key, meter
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
+        self.trouble: str | None = None  #: why the provider cannot be reached, if the last request found it so
         self._door = Door(listener, self._answer, self._limits, gateway="the model's provider")
 
     async def __aenter__(self) -> Self:
@@ -130,7 +131,13 @@ class Provider:
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
         target, fields = self._with_key(target, fields)
-        async with await self._reach() as upstream:
+        try:
+            reached = await self._reach()
+        except Refused as refused:
+            self.trouble = str(refused)
+            raise
+        self.trouble = None
+        async with reached as upstream:
             head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
             await upstream.send(head)
             back = _Back(self._key, self._meter)
