@@ -8,6 +8,7 @@ from importlib import metadata
 
 from corral.adapter import AgentProfile
 from corral.agents import (
+    acp,
     aider,
     api,
     auto_claude,
@@ -47,17 +48,22 @@ BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
     """List every agent that can be asked for by name."""
-    return sorted({*BUILT_IN, *profiles, *(entry.name for entry in _plugins())})
+    spoken = (acp.PREFIX + name for name in acp.PRESETS if name not in acp.ALIASES)
+    return sorted({*BUILT_IN, *profiles, *spoken, *(entry.name for entry in _plugins())})
 
 
 def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     """Return the agent of that name: from settings, built in, or registered by another package."""
     profile = profiles.get(name, AgentProfile())
+    if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
+        return acp.of_command(name, profile)
     if profile.command:
         reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)
     if name in BUILT_IN:
         return BUILT_IN[name](profile)
+    if name.startswith(acp.PREFIX):
+        return _acp(name, profile)
     for entry in _plugins():
         if entry.name == name:
             return entry.load()(profile)
@@ -67,6 +73,16 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
         f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}; any command can be one: [agents.{name}]"
     )
     raise BadRequest(f"no agent is called `{name}`", hint=hint)
+
+
+def _acp(name: str, profile: AgentProfile) -> Agent:
+    preset = acp.PRESETS.get(name.removeprefix(acp.PREFIX))
+    if preset is None:
+        raise BadRequest(
+            f"no ACP agent is called `{name}`",
+            hint=f'known: {", ".join(sorted(acp.PRESETS))}; any other: [agents.NAME] command = [...], output = "acp"',
+        )
+    return acp.Acp(name, profile, preset, BUILT_IN[preset.kin](profile) if preset.kin else None)
 
 
 def _plugins() -> tuple[metadata.EntryPoint, ...]:

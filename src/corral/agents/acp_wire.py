@@ -24,6 +24,11 @@ class Problem(Struct):
     data: Raw = Raw(b"")
 
 
+class Details(Struct):
+    details: str = ""
+    message: str = ""
+
+
 class Message(Struct):
     """A request has a method and an id, a notification a method alone, an answer an id alone."""
 
@@ -196,6 +201,7 @@ _META = msgspec.json.Decoder(Meta)
 _TURN_META = msgspec.json.Decoder(TurnMeta)
 _PIECES = msgspec.json.Decoder(list[Piece])
 _TEXT = msgspec.json.Decoder(Text)
+_DATA = msgspec.json.Decoder(str | Details)
 _VALUES = msgspec.json.Decoder(list[_Value])
 
 
@@ -242,14 +248,13 @@ def values(option: Option) -> list[str]:
 def problem_words(problem: Problem) -> str:
     """Return a refusal as words: the message, and what its data add to it."""
     raw = bytes(problem.data)
-    if raw in (b"", b"null"):
-        return problem.message
-    data: object = msgspec.json.decode(raw)
-    if isinstance(data, dict):
-        known: dict[str, object] = data  # pyright: ignore[reportUnknownVariableType]
-        data = next((known[key] for key in ("details", "message", "error") if isinstance(known.get(key), str)), data)
-    more = data if isinstance(data, str) else raw.decode(errors="replace")
-    return f"{problem.message}: {more}" if more != problem.message else problem.message
+    more = "" if raw in (b"", b"null") else raw.decode(errors="replace")
+    try:
+        data = _DATA.decode(raw)
+        more = data if isinstance(data, str) else data.details or data.message or more
+    except (msgspec.DecodeError, UnicodeError):
+        pass  # in a form of its own: told as it stands
+    return f"{problem.message}: {more}" if more and more != problem.message else problem.message
 
 
 # --- what we say
