@@ -38,7 +38,7 @@ GEMINI = Real("gemini", "gemini-2.5-flash", "GEMINI_API_KEY", ":streamGenerateCo
 OPENCODE = Real("opencode", "fake-model", "OPENAI_API_KEY", "/chat/completions", counts_tokens=False, asks_leave=False)
 QWEN = Real("qwen", "fake-model", "OPENAI_API_KEY", "/chat/completions", asks_leave=False)
 COPILOT = Real("copilot", "fake-model", "COPILOT_PROVIDER_API_KEY", "/chat/completions")
-CLAUDE = Real("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "/v1/messages?beta=true", "ANTHROPIC_BASE_URL", "")
+CLAUDE = Real("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "/v1/messages", "ANTHROPIC_BASE_URL", "")
 CODEX = Real("codex", "gpt-5", "OPENAI_API_KEY", "/responses", asks_leave=False)
 ALL = (GEMINI, OPENCODE, QWEN, COPILOT, CLAUDE, CODEX)
 
@@ -74,7 +74,7 @@ def script(*turns: Turn) -> pytest.MarkDecorator:
 def asked(model: ScriptedModel, real: Real, count: int) -> None:
     """Wait until the model was asked so often for work, not for a title."""
     until(
-        lambda: sum(r.path.endswith(real.asks) and "tools" in r.body for r in model.requests) >= count,
+        lambda: sum(real.asks in r.path and "tools" in r.body for r in model.requests) >= count,
         f"{real.name} asks its model {count} times",
     )
 

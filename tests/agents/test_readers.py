@@ -78,7 +78,7 @@ OPEN = [
     '{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}',
     '{"id":2,"result":{"sessionId":"s1"}}',
 ]
-SPOKEN = [line for line in LINES if '"session/' in line or '"stopReason"' in line]
+SPOKEN = [line for name in ("acp-gemini", "acp-claude") for line in recorded(name)]
 
 
 @given(st.sampled_from(SPOKEN), st.integers(0, 600), st.integers(0, 40), st.text(max_size=8))
