@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask, Cancel, End, HangUp, Line, McpServer, Steer
+from corral.adapter import AgentProfile, AgentTask, Cancel, End, HangUp, Leave, Line, McpServer, Steer
 from corral.agents.protocol import Conversation, Listens
 from corral.errors import BadRequest
 from corral.events import (
@@ -55,7 +55,7 @@ class Talk:
                     self.lines.append(json.loads(each.text))
                 elif isinstance(each, HangUp):
                     self.hung_up = True
-                else:
+                elif not isinstance(each, Leave):
                     self.events.append(each)
         return self
 

@@ -25,8 +25,9 @@ PROFILES = {
 
 PROGRAMS = ("scripted", "codex", "gemini", "opencode", "qwen", "copilot", "pi", "aider")
 ACP = ("acp:gemini", "acp:claude", "acp:copilot", "acp:opencode")
-LINES = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
-LINES += [line for name in ("acp-gemini", "acp-claude") for line in recorded(name)]
+PRINTED = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
+SPOKEN = [line for name in ("acp-gemini", "acp-claude") for line in recorded(name)]
+LINES = PRINTED + SPOKEN
 
 
 def readers() -> list[Callable[[AgentTask], Conversation]]:
@@ -78,7 +79,6 @@ OPEN = [
     '{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}',
     '{"id":2,"result":{"sessionId":"s1"}}',
 ]
-SPOKEN = [line for name in ("acp-gemini", "acp-claude") for line in recorded(name)]
 
 
 @given(st.sampled_from(SPOKEN), st.integers(0, 600), st.integers(0, 40), st.text(max_size=8))

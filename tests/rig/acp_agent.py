@@ -12,14 +12,15 @@ BEHAVIOUR = sys.argv[1]
 
 
 def send(**message: object) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
 
 
 def update(what: str, /, **more: object) -> None:
     send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": what, **more}})
 
 
-def answer() -> dict:
+def answer() -> dict[str, str]:
     """Wait for the answer to the question asked last."""
     for line in sys.stdin:
         message = json.loads(line)
@@ -29,7 +30,7 @@ def answer() -> dict:
 
 
 def work(number: int, folder: str) -> None:
-    print("Debugger attached: this is no JSON", flush=True)
+    sys.stdout.write("Debugger attached: this is no JSON\n")
     update("plan", entries=[{"content": "write b.txt", "priority": "high", "status": "in_progress"}])
     command = "echo b > b.txt"
     call = {"toolCallId": "c1", "title": command, "kind": "execute", "rawInput": {"command": command}}
@@ -42,14 +43,14 @@ def work(number: int, folder: str) -> None:
     send(id="q", method="session/request_permission", params=asked)
     allowed = answer().get("optionId") == "allow"
     if allowed:
-        subprocess.run(command, shell=True, cwd=folder, check=True)  # noqa: S602
+        subprocess.run(command, shell=True, cwd=folder, check=True)
     update("tool_call_update", toolCallId="c1", status="completed" if allowed else "failed")
     update("agent_message_chunk", content={"type": "text", "text": "Done." if allowed else "I may not."})
     send(id=number, result={"stopReason": "end_turn"})
 
 
 def main() -> None:
-    logged_in = BEHAVIOUR != "cursor"
+    folder, logged_in = "", BEHAVIOUR != "cursor"
     for line in sys.stdin:
         message = json.loads(line)
         if BEHAVIOUR == "silent":
