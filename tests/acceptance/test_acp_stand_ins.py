@@ -87,7 +87,7 @@ def test_one_that_never_answers_ends_by_its_idle_limit(corral: Corral, repo: Rep
 def test_one_that_asks_and_never_listens_is_ended(corral: Corral, repo: Repo) -> None:
     outcome = corral.run(repo, "write b", "--agent", own(corral, "floods"), "--retries", "0")
     assert outcome.code == 1, outcome
-    assert outcome.attempt["status"] == "failed"
+    assert outcome.attempt["error"]["class"] == "flood"
     assert any("never listened" in event.get("text", "") for event in corral.events())
     assert not tagged(f"CORRAL_ATTEMPT={outcome.json['run']}")
 

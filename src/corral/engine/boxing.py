@@ -33,6 +33,7 @@ class Program(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     talks: bool = False
     wrapped: bool = False
+    stop: asyncio.Event | None = None  #: ends it, if not what ends the whole attempt
 
 
 class Boxes:
@@ -100,23 +101,14 @@ class Boxes:
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
     async def follow(
-        self,
-        program: Program,
-        box: Box,
-        limits: Limits,
-        hear: Hear,
-        raw: Raw,
-        *,
-        network: Network,
-        talk: Talk,
-        stop: asyncio.Event | None = None,
+        self, program: Program, box: Box, limits: Limits, hear: Hear, raw: Raw, *, network: Network, talk: Talk
     ) -> Exit:
         """Run a program in its box to its end or to a limit."""
         made = confine(program.argv, box, self.level, tag=self._attempt, stdin=program.stdin, wrapped=program.wrapped)
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
             async with network.served(start), self._watched(start, box, talk):
-                ended = await process.follow(start, limits, hear, raw, stop or self._stop, talk)
+                ended = await process.follow(start, limits, hear, raw, program.stop or self._stop, talk)
         self.memory_kills += made.memory_kills
         return ended
 

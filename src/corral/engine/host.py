@@ -156,7 +156,13 @@ class Host:
             ended = await self._follow(
                 listening,
                 lambda stop: self.boxes.follow(
-                    program, box, limits, listening.hear, raw, network=network, talk=listening.talk, stop=stop
+                    structs.replace(program, stop=stop),
+                    box,
+                    limits,
+                    listening.hear,
+                    raw,
+                    network=network,
+                    talk=listening.talk,
                 ),
             )
         finally:

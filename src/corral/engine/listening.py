@@ -54,7 +54,7 @@ class Listening:
         self._act(self._conversation.exited(End(ended.code, self._errors.text(), files)))
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
-        if ended.why == "lingered" and not spoke:
+        if self.talk.why == "flood" and not spoke:
             self._emit(Noted("it asked and asked and never listened to an answer: its process was ended"))
         elif ended.why == "lingered":
             self._emit(Noted("it had ended but did not leave: its process was ended"))
