@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.adapter import AgentProfile, Hook
+from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import RetryPolicy, ScopeTable, Setup
@@ -55,6 +55,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "instructions": "told to it before every task",
         "scope": "what holds for it alone: the keys of `[scope]`",
     },
+    "mcp.*": {
+        "command": "the server's program and its arguments; a relative one is looked for beside the file",
+        "env": "names of variables that are passed on from your environment",
+        "settings": "variables set here, name = value",
+    },
     "retry": {
         "most": "further tries after a failure; set here, it also holds for failed checks",
         "delay_seconds": "the wait before the second try",
@@ -85,6 +90,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "hooks": Hook,
     "defaults": Defaults,
     "agents.*": AgentProfile,
+    "mcp.*": McpProfile,
     "retry": RetryPolicy,
     "workspace": Setup,
     "scope": ScopeTable,
@@ -149,7 +155,7 @@ def _key(table: str, key: str) -> str:
         return f"| `{key}` | table | - | {MEANINGS[table][key]} |"
     fields = {field.name: field for field in msgspec.structs.fields(TYPES[table])}
     field = fields[FIELD_OF.get(key, key)]
-    powerful = (key in POWERFUL and table == "agents.*") or table in ("workspace", "hooks")
+    powerful = (key in POWERFUL and table == "agents.*") or table in ("workspace", "hooks", "mcp.*")
     trust = " **(trust)**" if powerful else ""
     return (
         f"| `{key}` | {_cell(_type(field.type))} | {_default(field.default)} | {_cell(MEANINGS[table][key])}{trust} |"

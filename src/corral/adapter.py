@@ -19,7 +19,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     prompt: Literal["argument", "stdin", "file"] = "argument"
-    output: Literal["text", "json", "jsonl", "regex", "claude"] = "text"
+    output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
     result: str | None = None
     success: str | None = None
     cost: str | None = None
@@ -50,6 +50,24 @@ class Provider(Struct, frozen=True, kw_only=True):
     standard: str = ""  #: what holds without it; empty: then it cannot be moved
     keys: tuple[str, ...]  #: variables whose value it sends there
     sends: str = ""  #: the variable that it reads the key from once it is moved; empty: the same
+
+
+class McpProfile(Struct, frozen=True, kw_only=True):
+    """What configuration says about one MCP server; `[mcp.NAME]` of config.toml and corral.toml."""
+
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class McpServer(Struct, frozen=True, kw_only=True):
+    """A program that offers an agent more tools, started by the agent itself inside its box; `[mcp.NAME]`."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class AgentFacts(Struct, frozen=True, kw_only=True):
@@ -88,6 +106,7 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     interrupted: bool = False  #: that one was cut off and is to be finished; else it is told something new
     boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
     number: int = 1  #: which try this is
+    mcp: tuple[McpServer, ...] = ()  #: programs with more tools for it
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentProfile, Hook
+from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
 from corral.model import RetryPolicy, ScopeSource, ScopeTable, Setup
 
@@ -21,7 +21,8 @@ REPOSITORY_FILE = "corral.toml"
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks"),
+    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp"),
+    "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
@@ -58,6 +59,7 @@ class Config(Struct, frozen=True, kw_only=True):
     setup: Setup = Setup()
     hooks: tuple[Hook, ...] = ()
     scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
+    mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -100,6 +102,12 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             hooks += _hooks(theirs)
         else:
             untrusted["hooks"] = theirs.where("hooks")
+    mcp = _mcp(mine)
+    if "mcp" in theirs.tables:
+        if trusted:
+            mcp |= _mcp(theirs)
+        else:
+            untrusted["mcp"] = theirs.where("mcp")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
     for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
@@ -114,6 +122,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         setup=setup,
         hooks=hooks,
         scopes=(*_scopes(mine, agents, narrows=False), *_scopes(theirs, agents, narrows=True)),
+        mcp=mcp,
         untrusted=untrusted,
     )
 
@@ -174,10 +183,12 @@ class _File:
             self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
             self.check(table, ("hooks",), KEYS["hooks"])
-        for name, table in self.table("agents").items():
-            if not isinstance(table, dict):
-                raise BadRequest(f"{self.where('agents', name)}: `agents.{name}` is a table")
-            self.check(cast("dict[str, Any]", table), ("agents", name), KEYS["agents.*"])
+        for kind in ("agents", "mcp"):
+            for name, table in self.table(kind).items():
+                if not isinstance(table, dict):
+                    raise BadRequest(f"{self.where(kind, name)}: `{kind}.{name}` is a table")
+                self.check(cast("dict[str, Any]", table), (kind, name), KEYS[f"{kind}.*"])
+        for name in self.table("agents"):
             self.check(_inner_scope(self, name), ("agents", name, "scope"), KEYS["scope"])
 
     def check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
@@ -279,6 +290,20 @@ class _Layer(NamedTuple):
 
     file: _File
     table: dict[str, Any]
+
+
+def _mcp(file: _File) -> dict[str, McpProfile]:
+    found: dict[str, McpProfile] = {}
+    for name, table in file.table("mcp").items():
+        profile = _convert({**table, "folder": str(file.path.parent)}, McpProfile, file, f"mcp.{name}")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+            raise BadRequest(
+                f"{file.where('mcp', name)}: `{name}` is no name for a server", hint="letters, digits, - _"
+            )
+        if not profile.command:
+            raise BadRequest(f"{file.where('mcp', name)}: [mcp.{name}] has no command", hint='command = ["program"]')
+        found[name] = profile
+    return found
 
 
 def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:

@@ -54,6 +54,20 @@ class Spent(_Event, frozen=True):
 class Asked(_Event, frozen=True):
     question: str
     ask: str = ""
+    answer: str = ""  #: what it was told, where that was decided at once
+
+
+class Step(Struct, frozen=True, omit_defaults=True):
+    """One step of an agent's plan, and how far it is: pending, in_progress, completed."""
+
+    text: str
+    status: str = "pending"
+
+
+class Planned(_Event, frozen=True):
+    """What the agent means to do, whole each time."""
+
+    steps: tuple[Step, ...]
 
 
 class Heeded(_Event, frozen=True):
@@ -112,13 +126,13 @@ class Moved(_Event, frozen=True):
 
 
 Event = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Heeded | Limited | Ended | Unparsed | Noted
-    | Reached | Checked | Moved
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Planned | Heeded | Limited | Ended | Unparsed
+    | Noted | Reached | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
 AgentEvent = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Heeded | Limited | Ended | Unparsed
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Planned | Heeded | Limited | Ended | Unparsed
 )  # fmt: skip
 
 #: Events that decide what becomes of an attempt: stored even when an agent floods.

@@ -24,14 +24,17 @@ PROFILES = {
 
 
 PROGRAMS = ("scripted", "codex", "gemini", "opencode", "qwen", "copilot", "pi", "aider")
-LINES = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
+ACP = ("acp:gemini", "acp:claude", "acp:copilot", "acp:opencode")
+PRINTED = [json.dumps(line) for line in RECORDED] + [line for name in PROGRAMS[1:] for line in recorded(name)]
+SPOKEN = [line for name in ("acp-gemini", "acp-claude") for line in recorded(name)]
+LINES = PRINTED + SPOKEN
 
 
 def readers() -> list[Callable[[AgentTask], Conversation]]:
     found: list[Callable[[AgentTask], Conversation]] = [
         agents.find("x", {"x": profile}).converse for profile in PROFILES.values()
     ]
-    found += [agents.find(name, {}).converse for name in (*PROGRAMS, "auto-claude")]
+    found += [agents.find(name, {}).converse for name in (*PROGRAMS, "auto-claude", *ACP)]
     old = AgentProfile(settings={"OPENCODE_LEGACY": "1"})
     return [*found, agents.find("claude", {}).converse, agents.find("opencode", {"opencode": old}).converse]
 
@@ -72,6 +75,29 @@ def test_recorded_lines_with_pieces_cut_out_or_put_in(line: str, place: int, gon
     survives([line[:place] + put + line[place + gone :]], 0, "")
 
 
+OPEN = [
+    '{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}',
+    '{"id":2,"result":{"sessionId":"s1"}}',
+]
+
+
+@given(st.sampled_from(SPOKEN), st.integers(0, 600), st.integers(0, 40), st.text(max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_acp_lines_with_pieces_cut_out_or_put_in_once_a_session_is_open(
+    line: str, place: int, gone: int, put: str
+) -> None:
+    survives([*OPEN, line[:place] + put + line[place + gone :]], 0, "")
+
+
+@given(st.sampled_from(SPOKEN), st.sampled_from(["update", "toolCall", "options", "stopReason", "usage"]), JSON)
+@settings(max_examples=500, deadline=None)
+def test_acp_lines_with_fields_of_other_kinds_once_a_session_is_open(line: str, name: str, value: object) -> None:
+    message = json.loads(line)
+    inside = "params" if "params" in message else "result"
+    message[inside] = {**message[inside], name: value}
+    survives([*OPEN, json.dumps({**message, "id": 3} if inside == "result" else message)], 1, "")
+
+
 FIELDS = [
     "type",
     "message",
@@ -85,6 +111,9 @@ FIELDS = [
     "stats",
     "error",
     "status",
+    "id",
+    "method",
+    "params",
 ]
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from corral.adapter import AgentProfile
 from corral.agents import (
+    acp,
     aider,
     api,
     auto_claude,
@@ -49,7 +50,8 @@ BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
     """List every agent that can be asked for by name."""
-    return sorted({*BUILT_IN, *profiles, *(entry.name for entry in _plugins())})
+    spoken = (acp.PREFIX + name for name in acp.PRESETS if name not in acp.ALIASES)
+    return sorted({*BUILT_IN, *profiles, *spoken, *(entry.name for entry in _plugins())})
 
 
 def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
@@ -57,11 +59,15 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     profile = profiles.get(name, AgentProfile())
     if profile.like:
         return _alike(name, profile, profiles)
+    if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
+        return acp.of_command(name, profile)
     if profile.command:
         reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)
     if name in BUILT_IN:
         return BUILT_IN[name](profile)
+    if name.startswith(acp.PREFIX):
+        return _acp(name, profile)
     for entry in _plugins():
         if entry.name == name:
             return entry.load()(profile)
@@ -84,6 +90,16 @@ def _alike(name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile
         return find(known, {**profiles, known: structs.replace(profile, like=None)})
     except BadRequest as error:
         raise BadRequest(f"[agents.{name}] like: {error}", hint=error.hint) from error
+
+
+def _acp(name: str, profile: AgentProfile) -> Agent:
+    preset = acp.PRESETS.get(name.removeprefix(acp.PREFIX))
+    if preset is None:
+        raise BadRequest(
+            f"no ACP agent is called `{name}`",
+            hint=f'known: {", ".join(sorted(acp.PRESETS))}; any other: [agents.NAME] command = [...], output = "acp"',
+        )
+    return acp.Acp(name, profile, preset, BUILT_IN[preset.kin](profile) if preset.kin else None)
 
 
 def _plugins() -> tuple[metadata.EntryPoint, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Provider, Steer, Telling
+from corral.agents import mcp
 from corral.agents.stream_json import Dialect, StreamJson
 from corral.events import AgentEvent, Ended, Heeded
 
@@ -15,6 +16,7 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_MAX_RETRIES": "3",  # its own default keeps trying for minutes, even when the key is wrong
 }
+TOOLS = ("Write", "Edit", "Read", "Bash", "Glob", "Grep")
 WRITERS = ("Write", "Edit", "NotebookEdit", "MultiEdit")
 #: A repository may switch the agent's inner sandbox on; inside ours every command would then fail unseen.
 INNER_SANDBOX_OFF = '{"sandbox":{"enabled":false}}'
@@ -60,10 +62,17 @@ class Claude:
         arguments = ["-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
         arguments += ["--input-format", "stream-json", "--replay-user-messages"]  # said back once it is taken in
         arguments += ["--settings", INNER_SANDBOX_OFF]
+        if task.mcp:
+            arguments += ["--mcp-config", f"{task.home}/{mcp.FILE}"]
         if task.boxed:
             arguments += ["--dangerously-skip-permissions"]
         else:
-            arguments += ["--permission-mode", "acceptEdits", "--allowedTools", "Write,Edit,Read,Bash,Glob,Grep"]
+            arguments += [
+                "--permission-mode",
+                "acceptEdits",
+                "--allowedTools",
+                ",".join([*TOOLS, *(f"mcp__{server.name}" for server in task.mcp)]),
+            ]
         if task.read_only:
             arguments += ["--disallowedTools", ",".join(WRITERS)]
         if model := task.model or self._profile.model:
@@ -76,6 +85,7 @@ class Claude:
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
             stdin=_message(task.prompt).encode() + b"\n",
+            files=mcp.file(task.mcp, type="stdio"),
             talks=True,
         )
 

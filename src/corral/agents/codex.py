@@ -7,7 +7,7 @@ import json
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
 from corral.agents import trouble
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Tokens
@@ -72,24 +72,33 @@ class Codex:
         argv = [self._profile.program or "codex", "exec"]
         argv += ["resume"] if task.session else ["-C", task.workspace]
         argv += ["--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"']
-        if model := task.model or self._profile.model:
+        model = task.model or self._profile.model
+        if model:
             argv += ["-m", model]
         argv += [task.session, "-"] if task.session else ["-"]
         return Command(
             argv=tuple(argv),
             env={"CODEX_HOME": f"{task.home}/.codex"},
             stdin=task.prompt.encode(),
-            files={".codex/config.toml": self._config().encode()},
+            files={".codex/config.toml": self._config(task, model).encode()},
         )
 
-    def _config(self) -> str:
-        if not self._url:
-            return CONFIG
-        retries = trouble.own_retries(self._profile.settings)
-        return 'model_provider = "custom"\n' + CONFIG + PROVIDER.format(url=json.dumps(self._url), retries=retries)
+    def _config(self, task: AgentTask, model: str | None) -> str:
+        config = (f"model = {json.dumps(model)}\n" if model else "") + CONFIG
+        if self._url:
+            retries = trouble.own_retries(self._profile.settings)
+            provider = PROVIDER.format(url=json.dumps(self._url), retries=retries)
+            config = 'model_provider = "custom"\n' + config + provider
+        return config + "".join(_server(server) for server in task.mcp)
 
     def converse(self, _: AgentTask) -> CodexConversation:
         return CodexConversation()
+
+
+def _server(server: McpServer) -> str:
+    env = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in server.env.items())
+    lines = (f"command = {json.dumps(server.command)}", f"args = {json.dumps(list(server.args))}", f"env = {{ {env} }}")
+    return f"[mcp_servers.{server.name}]\n" + "\n".join(lines) + "\n"
 
 
 def _sandbox(task: AgentTask) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import trouble
+from corral.agents import mcp, trouble
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass
@@ -49,12 +49,15 @@ class Copilot:
             arguments += ["--deny-tool=write"]
         if model := task.model or self._profile.model:
             arguments += ["--model", model]
+        if task.mcp:
+            arguments += ["--additional-mcp-config", f"@{task.home}/{mcp.FILE}"]
         if task.session:
             arguments += [f"--resume={task.session}"]
         return Command(
             argv=(self._profile.program or "copilot", *arguments),
             env={"COPILOT_AUTO_UPDATE": "false", **self._provider()},
             stdin=task.prompt.encode(),
+            files=mcp.file(task.mcp, type="local", tools=["*"]),
         )
 
     def _provider(self) -> dict[str, str]:

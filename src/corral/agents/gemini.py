@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import trouble
+from corral.agents import mcp, trouble
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Tokens
@@ -60,10 +60,10 @@ class Gemini:
             argv=(self._profile.program or "gemini", *arguments),
             env={"GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_SANDBOX": "false"},
             stdin=task.prompt.encode(),
-            files={".gemini/settings.json": msgspec.json.encode(self._settings())},
+            files={".gemini/settings.json": msgspec.json.encode(self._settings(task))},
         )
 
-    def _settings(self) -> dict[str, object]:
+    def _settings(self, task: AgentTask) -> dict[str, object]:
         settings = self._profile.settings
         if settings.get("GOOGLE_GENAI_USE_GCA") == "true":
             kind = "oauth-personal"
@@ -81,6 +81,7 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + trouble.own_retries(settings),
             },
+            "mcpServers": mcp.table(task.mcp, trust=True),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:

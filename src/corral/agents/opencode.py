@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
 from corral.agents import opencode_go, trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
@@ -95,6 +95,10 @@ class OpenCode:
             "doom_loop": "deny",
         }
         config: dict[str, object] = {"autoupdate": False, "share": "disabled", "permission": permission}
+        if model:
+            config["model"] = model
+        if task.mcp:
+            config["mcp"] = {server.name: _server(server) for server in task.mcp}
         if not (self._url and model):
             return config
         provider, _, name = model.partition("/")
@@ -107,6 +111,11 @@ class OpenCode:
 
     def converse(self, _: AgentTask) -> OpenCodeConversation | opencode_go.GoConversation:
         return opencode_go.GoConversation() if self._legacy else OpenCodeConversation()
+
+
+def _server(server: McpServer) -> dict[str, object]:
+    command = [server.command, *server.args]
+    return {"type": "local", "command": command, "environment": dict(server.env), "enabled": True}
 
 
 class _Cache(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, Provider
-from corral.agents import trouble
+from corral.agents import mcp, trouble
 from corral.agents.stream_json import Dialect, StreamJson
 
 WRITERS = ("write_file", "edit", "notebook_edit")
@@ -57,6 +57,7 @@ class Qwen:
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
             "model": {"generationConfig": {"maxRetries": trouble.own_retries(self._profile.settings)}},
+            "mcpServers": mcp.table(task.mcp, trust=True),
         }
         return Command(
             argv=(self._profile.program or "qwen", *arguments),

@@ -101,6 +101,7 @@ class AttemptCourse:
             budget_usd=self.recorder.remaining_usd(),
             read_only=task.read_only,
             number=self.attempt.number,
+            mcp=dressed.servers(),
         )
         seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
         limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)

@@ -37,6 +37,7 @@ class Program(Struct, frozen=True, kw_only=True):
     wrapped: bool = False
     hear: Callable[[str, bytes, bool], None] = _unheard  #: each line
     raw: Callable[[str, bytes], None]  #: every byte
+    stop: asyncio.Event | None = None  #: ends it, if not what ends the whole attempt
 
 
 class Boxes:
@@ -110,7 +111,8 @@ class Boxes:
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
             async with network.served(start, talk), self._watched(start, box, talk):
-                ended = await process.follow(start, limits, program.hear, program.raw, self._stop, talk)
+                stop = program.stop or self._stop
+                ended = await process.follow(start, limits, program.hear, program.raw, stop, talk)
         self.memory_kills += made.memory_kills
         return ended
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -73,7 +74,11 @@ async def examine(engine: Engine) -> Doctor:
 async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentReport]:
     """Report on every agent that can be asked for here; `strict` raises what is wrong with the settings."""
     settings = _load(engine, strict=strict)
-    found = [await _agent(name, settings) for name in agents.names(settings.agents)]
+    named = agents.names(settings.agents)
+    found = [await _agent(name, settings) for name in named if not name.startswith("acp:")]
+    told = {report.program: report.version for report in found}
+    spoken = [await _agent(name, settings, told) for name in named if name.startswith("acp:")]
+    found += [report for report in spoken if report.program or report.name in settings.agents]
     held = [name.removeprefix("agents.") for name in settings.untrusted if name.startswith("agents.")]
     return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
 
@@ -91,7 +96,8 @@ def _load(engine: Engine, *, strict: bool) -> Config:
         return Config()  # what is wrong is said under `settings`
 
 
-async def _agent(name: str, settings: Config) -> AgentReport:
+async def _agent(name: str, settings: Config, told: Mapping[str | None, str | None] | None = None) -> AgentReport:
+    """Report on one agent; `told` holds versions that are known, for one program may be several agents."""
     try:
         agent, profile = placed(name, settings)
     except CorralError as error:
@@ -118,7 +124,8 @@ async def _agent(name: str, settings: Config) -> AgentReport:
         program = dressed.program(profile.program or facts.programs[0])
     except CorralError as error:
         return structs.replace(report, login="-", remedy=error.hint)
-    version = await _version(program, facts.version)
+    known = told or {}
+    version = known[str(program)] if str(program) in known else await _version(program, facts.version)
     return structs.replace(report, program=str(program), version=version, login=_login(dressed))
 
 

@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -38,6 +38,7 @@ from corral.world.workspace import Workspace
 MOST_READ_BACK = 4 << 20
 IDLE_SECONDS = 3600.0
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
+CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
 
 
 class Ears(Struct, frozen=True):
@@ -155,7 +156,12 @@ class Host:
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
         )
         try:
-            ended = await self.boxes.follow(program, box, limits, network, listening.talk)
+            ended = await self._follow(
+                listening,
+                lambda stop: self.boxes.follow(
+                    structs.replace(program, stop=stop), box, limits, network, listening.talk
+                ),
+            )
         finally:
             self._listening = None
             self.unreached = network.trouble
@@ -164,6 +170,25 @@ class Host:
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
         listening.close(ended, {name: content for name, content in read.items() if content is not None})
         return ended
+
+    async def _follow(self, listening: Listening, follow: Callable[[asyncio.Event], Awaitable[Exit]]) -> Exit:
+        """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
+        halt = asyncio.Event()
+        asked = asyncio.Event()
+
+        async def stopping() -> None:
+            await self.stop.wait()
+            if listening.cancel():
+                asked.set()
+                await asyncio.sleep(CANCEL_SECONDS)
+            halt.set()
+
+        watching = asyncio.create_task(stopping())
+        try:
+            ended = await follow(halt)
+        finally:
+            watching.cancel()
+        return structs.replace(ended, why="stopped") if asked.is_set() else ended
 
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens, and still does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from corral.adapter import End, HangUp, Leave, Line, Telling
+from corral.adapter import Cancel, End, HangUp, Leave, Line, Telling
 from corral.agents.protocol import Conversation, Heard, Listens
 from corral.engine.logs import Tail
 from corral.events import Ended, Event, Noted, Unparsed
@@ -41,12 +41,22 @@ class Listening:
         self._act(self._conversation.tell(order))
         return True
 
+    def cancel(self) -> bool:
+        """Ask the agent in its own language to stop; return whether it has one."""
+        if self._over or not isinstance(self._conversation, Listens):
+            return False
+        told = self._conversation.tell(Cancel())
+        self._act(told)
+        return bool(told)
+
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
-        self._over = True
+        spoke, self._over = self._over, True
         self._act(self._conversation.exited(End(ended.code, self._errors.text(), files)))
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
-        if ended.why == "lingered":
+        if self.talk.why == "flood" and not spoke:
+            self._emit(Noted("it asked and asked and never listened to an answer: its process was ended"))
+        elif ended.why == "lingered":
             self._emit(Noted("it had ended but did not leave: its process was ended"))
 
     def _act(self, heard: Sequence[Heard]) -> None:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from corral import agents
-from corral.adapter import AgentProfile, Command, Hook
+from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
 from corral.config import Config
 from corral.errors import BadRequest, Untrusted
@@ -32,9 +32,45 @@ class Outfit(Struct, frozen=True):
     profile: AgentProfile
     env: Mapping[str, str]
     hooks: tuple[Hook, ...] = ()
+    mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
 
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
-        """Return the argv to start and what must be readable for it."""
+        """Return the argv to start and what must be readable for it, and for the servers it starts itself."""
+        argv, shown = self._resolve(command)
+        return argv, [*shown, *(path for found in self._located().values() for path in found[1])]
+
+    def servers(self) -> tuple[McpServer, ...]:
+        """Return the MCP servers with their programs found and their variables filled in."""
+        return tuple(
+            McpServer(
+                name=name,
+                command=words[0],
+                args=tuple(words[1:]),
+                env={**{key: os.environ[key] for key in profile.env if key in os.environ}, **profile.settings},
+            )
+            for (name, profile), (words, _) in zip(self.mcp.items(), self._located().values(), strict=False)
+        )
+
+    def _located(self) -> dict[str, tuple[list[str], list[Path]]]:
+        """Return for each MCP server its command with whole paths, and what must be readable for it."""
+        found: dict[str, tuple[list[str], list[Path]]] = {}
+        for name, profile in self.mcp.items() if self.agent.facts.mcp else ():
+            folder = Path(profile.folder)
+            program = visible.find(profile.command[0], os.environ, folder)
+            if program is None:
+                raise BadRequest(
+                    f"[mcp.{name}]: there is no program `{profile.command[0]}`",
+                    hint="install it, or give its whole path",
+                )
+            words, shown = list(profile.command[1:]), visible.needs(program, os.environ)
+            if place := _script_place([str(program), *words], folder):
+                script = folder / words[place - 1]
+                words[place - 1] = str(script)
+                shown.append(script)
+            found[name] = [str(program), *words], shown
+        return found
+
+    def _resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         words = list(command.argv)
         folder = Path(self.profile.folder) if self.profile.folder else None
         if words[0] == "corral:player":
@@ -52,7 +88,8 @@ class Outfit(Struct, frozen=True):
             script = (folder or Path.cwd()) / words[place]
             words[place] = str(script)
             shown.append(script)
-        return [str(program), *words[1:]], [*shown, *(Path(path).absolute() for path in command.programs)]
+        started = [path for name in command.programs for path in visible.needs(Path(name).absolute(), os.environ)]
+        return [str(program), *words[1:]], [*shown, *started]
 
     def search(self, command: Command) -> list[str]:
         """Return folders that come first on the box's PATH: `env node` must find the node that is the person's."""
@@ -70,7 +107,7 @@ class Outfit(Struct, frozen=True):
             install = self.agent.facts.install
             raise BadRequest(
                 f"the agent `{self.name}` is not installed: there is no program `{name}`",
-                hint=f'{install}; or name it: [agents.{self.name}] program = "..."'
+                hint=f'{install}; or name it: [agents.{_key(self.name)}] program = "..."'
                 if install
                 else "look at its `command`",
             )
@@ -95,7 +132,7 @@ def outfit(name: str, config: Config) -> Outfit:
     agent, profile = placed(name, config)
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
-    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks)
+    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks, config.mcp)
 
 
 def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
@@ -113,6 +150,11 @@ def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
             return agents.find(name, {name: profile}), profile
     missing = structs.replace(profile, program=str(folder / ".venv" / "bin" / "python"))
     return agents.find(name, {name: missing}), missing
+
+
+def _key(name: str) -> str:
+    """Return a name as TOML wants it in a table's head."""
+    return f'"{name}"' if ":" in name else name
 
 
 def _with_loop(agent: str) -> Path:

@@ -78,6 +78,7 @@ async def prepare(request: Request, state: Path) -> Submission:
             hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
         )
     notes: list[str] = []
+    deaf = [] if not settings.mcp or outfit(choice.name, settings).agent.facts.mcp else [choice.name]
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
@@ -105,6 +106,7 @@ async def prepare(request: Request, state: Path) -> Submission:
         scopes=scopes,
         ignore=ignore,
     )
+    notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
 
 
@@ -128,7 +130,7 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
         trusts.add(config.fingerprint(file))
     trusted = file.is_file() and trusts.has(config.fingerprint(file))
     settings = config.load(folder, trusted=trusted)
-    for table in ("workspace", "hooks"):
+    for table in ("workspace", "hooks", "mcp"):
         if table not in settings.untrusted:
             continue
         raise Untrusted(
@@ -143,10 +145,16 @@ def _agent(request: Request, settings: Config) -> AgentChoice:
     if len(named) > 1 or any("*" in name for name in named):
         raise BadRequest("a race of several agents is not built yet", hint="name one: --agent claude")
     text = named[0] if named else settings.defaults.agent or "claude"
+    return _choice(text, settings)
+
+
+def _choice(text: str, settings: Config) -> AgentChoice:
+    """Read `NAME`, `NAME:MODEL`, `acp:NAME` or `acp:NAME:MODEL`."""
     name, _, model = text.partition(":")
-    if name == "scripted":
-        return AgentChoice(name, _script(model, settings))
-    return AgentChoice(name, model or None)
+    if name == "acp":
+        spoken, _, model = model.partition(":")
+        name = f"acp:{spoken}"
+    return AgentChoice(name, _script(model, settings) if name == "scripted" else model or None)
 
 
 def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
@@ -155,8 +163,8 @@ def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple
     named = [name.strip() for text in request.fallback for name in text.split(",") if name.strip()] or profile.fallback
     found: list[AgentChoice] = []
     for text in named:
-        name, _, model = text.partition(":")
-        other = AgentChoice(name, _script(model, settings) if name == "scripted" else model or None)
+        other = _choice(text, settings)
+        name = other.name
         mine, theirs = _family(choice.name, settings), _family(name, settings)
         if mine != theirs:
             raise BadRequest(
@@ -220,7 +228,12 @@ def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Reque
     """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
     dressed = outfit(choice.name, settings)
     trial = AgentTask(
-        prompt=task.prompt, workspace=str(request.repo), home="/", model=choice.model, read_only=task.read_only
+        prompt=task.prompt,
+        workspace=str(request.repo),
+        home="/",
+        model=choice.model,
+        read_only=task.read_only,
+        mcp=dressed.servers(),
     )
     dressed.resolve(dressed.agent.start(trial))
 

@@ -20,6 +20,7 @@ from corral.events import (
     Limited,
     Moved,
     Noted,
+    Planned,
     Reached,
     Said,
     Spent,
@@ -37,6 +38,8 @@ COLOURS = {
     "stopped": "yellow",
     "running": "cyan",
 }
+
+MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
 
 
 def status(text: str, width: int = 0) -> str:
@@ -169,8 +172,10 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"started{f' ({model})' if model else ''}"
         case Spent(usd=usd, tokens=tokens):
             return f"spent {f'${usd:.4f}' if usd is not None else '?'} ({tokens.input} in, {tokens.output} out)"
-        case Asked(question):
-            return f"asks: {question}"
+        case Asked(question, answer=answer):
+            return f"asks: {question}" + (f" -> {answer}" if answer else "")
+        case Planned(steps):
+            return "plans:" + "".join(f"\n  {MARKS.get(step.status, '-')} {one_line(step.text, 200)}" for step in steps)
         case Heeded(text):
             return f"heeds: {text}"
         case Limited(message, until):
