@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from corral import agents, config
 from corral.adapter import AgentFacts, AgentProfile
 from corral.config import Config
 from corral.engine.engine import Engine
-from corral.engine.outfit import Outfit, placed
+from corral.engine.outfit import PLAYERS, Outfit, placed
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
 from corral.world import git, process
@@ -20,6 +21,9 @@ from corral.world.process import Start
 from corral.world.sandbox import visible
 from corral.world.sandbox.launchers import kind
 from corral.world.sandbox.probe import probe
+
+VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
+BUILT_IN = "built in"  #: an agent that only plays a file
 
 
 class AgentReport(Struct, frozen=True, kw_only=True):
@@ -57,7 +61,7 @@ async def examine(engine: Engine) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(engine, strict=False)
     parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
-    usable = [agent for agent in found if agent.program and agent.name != "scripted"]
+    usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
             Part(
@@ -108,8 +112,8 @@ async def _agent(name: str, settings: Config) -> AgentReport:
         acp=facts.acp,
         reads=facts.reads,
     )
-    if name == "scripted":
-        return structs.replace(report, program="built in")
+    if facts.programs and facts.programs[0] in PLAYERS:
+        return structs.replace(report, program=BUILT_IN)
     dressed = Outfit(name, agent, profile, {})
     try:
         program = dressed.program(profile.program or facts.programs[0])
@@ -117,6 +121,11 @@ async def _agent(name: str, settings: Config) -> AgentReport:
         return structs.replace(report, login="-", remedy=error.hint)
     version = await _version(program, facts.version)
     return structs.replace(report, program=str(program), version=version, login=_login(dressed))
+
+
+async def version_of(name: str, settings: Config) -> str | None:
+    """Ask an agent's program for its version; None where it cannot be asked."""
+    return (await _agent(name, settings)).version
 
 
 async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
@@ -127,8 +136,11 @@ async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
         finished = await process.run(Start(argv=[str(program), *arguments], env=env), timeout=20)
     except CorralError:
         return None
-    lines = finished.out.decode(errors="replace").strip().splitlines()
-    return lines[0].split()[0] if finished.code == 0 and lines and lines[0].split() else None
+    told = finished.out.decode(errors="replace").strip()
+    number = VERSION.search(told)
+    if finished.code != 0 or not told:
+        return None
+    return number.group() if number else told.split()[0]
 
 
 def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from corral import config
 from corral.adapter import AgentProfile, AgentTask
 from corral.config import Config
-from corral.engine import briefing, scoping
+from corral.engine import briefing, recording, scoping
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.model import AgentChoice, Net, Request, RunPlan, ScopeSource, ScopeTable, Task
@@ -142,9 +142,7 @@ def _agent(request: Request, settings: Config) -> AgentChoice:
         raise BadRequest("a race of several agents is not built yet", hint="name one: --agent claude")
     text = named[0] if named else settings.defaults.agent or "claude"
     name, _, model = text.partition(":")
-    if name == "scripted":
-        return AgentChoice(name, _script(model, settings))
-    return AgentChoice(name, model or None)
+    return AgentChoice(name, _model(name, model, settings))
 
 
 def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
@@ -154,7 +152,7 @@ def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple
     found: list[AgentChoice] = []
     for text in named:
         name, _, model = text.partition(":")
-        other = AgentChoice(name, _script(model, settings) if name == "scripted" else model or None)
+        other = AgentChoice(name, _model(name, model, settings))
         mine, theirs = _family(choice.name, settings), _family(name, settings)
         if mine != theirs:
             raise BadRequest(
@@ -169,12 +167,16 @@ def _family(name: str, settings: Config) -> str:
     return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
 
 
-def _script(named: str, settings: Config) -> str | None:
-    """Find the scripted agent's file now: the run may be resumed from another folder."""
-    profile = settings.agents.get("scripted", AgentProfile())
+def _model(name: str, named: str, settings: Config) -> str | None:
+    """Return the model asked for, or the file to play: found now, for the run may be resumed from another folder."""
+    if name not in ("scripted", "replay"):
+        return named or None
+    profile = settings.agents.get(name, AgentProfile())
     path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
     if path is not None and not path.is_file():
-        raise BadRequest(f"--agent scripted:{path}: there is no such file")
+        raise BadRequest(f"--agent {name}:{path}: there is no such file")
+    if path is not None and name == "replay":
+        recording.check(path)
     return os.path.normpath(path) if path else None
 
 
