@@ -173,11 +173,14 @@ def _model(name: str, named: str, settings: Config) -> str | None:
         return named or None
     profile = settings.agents.get(name, AgentProfile())
     path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
-    if path is not None and not path.is_file():
+    if path is None:
+        return None
+    path = Path(os.path.normpath(path))
+    if not path.is_file():
         raise BadRequest(f"--agent {name}:{path}: there is no such file")
-    if path is not None and name == "replay":
+    if name == "replay":
         recording.check(path)
-    return os.path.normpath(path) if path else None
+    return str(path)
 
 
 def _task(request: Request, settings: Config, prompt: str) -> Task:
