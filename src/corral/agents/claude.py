@@ -50,6 +50,7 @@ class Claude:
         acp="claude-agent-acp",
         reads=("CLAUDE.md",),
         install="npm install -g @anthropic-ai/claude-code",
+        oldest="2.1.197",
         steers="live",
     )
 

@@ -65,6 +65,7 @@ class Codex:
             acp="codex-acp",
             reads=("AGENTS.md",),
             install="npm install -g @openai/codex",
+            oldest="0.166.0",
         )
 
     def start(self, task: AgentTask) -> Command:

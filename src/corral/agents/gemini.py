@@ -44,6 +44,7 @@ class Gemini:
         acp="gemini --acp",
         reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
+        oldest="0.61.0",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

@@ -23,6 +23,7 @@ from corral.world.sandbox.launchers import kind
 from corral.world.sandbox.probe import probe
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
+NODE = "with a Node before 22, npm silently takes an old one"
 BUILT_IN = "built in"  #: an agent that only plays a file
 
 
@@ -38,6 +39,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     steers: str = "no"
     reports_cost: bool = False
+    reports_tokens: bool = False
     mcp: bool = False
     acp: str = ""
     reads: tuple[str, ...] = ()
@@ -111,6 +113,7 @@ async def _agent(name: str, settings: Config) -> AgentReport:
         mcp=facts.mcp,
         acp=facts.acp,
         reads=facts.reads,
+        reports_tokens=facts.reports_tokens,
     )
     if facts.programs and facts.programs[0] in PLAYERS:
         return structs.replace(report, program=BUILT_IN)
@@ -120,7 +123,18 @@ async def _agent(name: str, settings: Config) -> AgentReport:
     except CorralError as error:
         return structs.replace(report, login="-", remedy=error.hint)
     version = await _version(program, facts.version)
-    return structs.replace(report, program=str(program), version=version, login=_login(dressed))
+    old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest ({NODE})"
+    remedy = old if version and _is_older(version, facts.oldest) else ""
+    return structs.replace(report, program=str(program), version=version, login=_login(dressed), remedy=remedy)
+
+
+def _is_older(version: str, oldest: str) -> bool:
+    """Compare as people do, number by number; what is no number is left out."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", text.partition("-")[0])]
+
+    return bool(oldest) and numbers(version) < numbers(oldest)
 
 
 async def version_of(name: str, settings: Config) -> str | None:

@@ -23,7 +23,7 @@ class Outcome:
         self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
 
     @property
-    def json(self) -> Any:
+    def json(self) -> Any:  # noqa: ANN401 -- it is what the command printed
         if not self.out:
             raise AssertionError(f"nothing on stdout; exit {self.code}; stderr: {self.err}")
         return json.loads(self.out)
