@@ -1,14 +1,13 @@
 """The real agents, as the conformance suite wants to know them."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 from corral.testing.conformance import Conformance
 from tests.rig.agents import programs
 
-CHAT = "/chat/completions"
 NO_RETRIES = {"AGENT_RETRIES": "0"}
-OPENAI = {"url": "OPENAI_BASE_URL", "url_path": "/v1", "key": "OPENAI_API_KEY", "settings": NO_RETRIES}
 
 
 def claude_program() -> Path:
@@ -18,40 +17,48 @@ def claude_program() -> Path:
     return Path(found.origin).parent / "_bundled" / "claude"
 
 
-PATH = [str(programs())]
+#: Speaks the chat format of OpenAI; most do, or nearly.
+CHAT = Conformance(
+    agent="chat",
+    key="OPENAI_API_KEY",
+    url="OPENAI_BASE_URL",
+    url_path="/v1",
+    asks="/chat/completions",
+    path=[str(programs())],
+    settings=NO_RETRIES,
+)
+CLAUDE = Conformance(
+    agent="claude",
+    model="claude-sonnet-4-5",
+    key="ANTHROPIC_API_KEY",
+    url="ANTHROPIC_BASE_URL",
+    asks="/messages",
+    program=str(claude_program()),
+)
+GEMINI = Conformance(
+    agent="gemini",
+    model="gemini-2.5-flash",
+    key="GEMINI_API_KEY",
+    url="GOOGLE_GEMINI_BASE_URL",
+    asks=":streamGenerateContent",
+    path=[str(programs())],
+    settings=NO_RETRIES,
+    statuses={"expired_key": 400},
+)
+COPILOT = replace(
+    CHAT,
+    agent="copilot",
+    key="COPILOT_PROVIDER_API_KEY",
+    leaves_out={"resumes": "it tells its session with its last line only"},
+)
 SUITES = {
     suite.agent: suite
     for suite in (
-        Conformance(
-            agent="claude",
-            model="claude-sonnet-4-5",
-            key="ANTHROPIC_API_KEY",
-            url="ANTHROPIC_BASE_URL",
-            asks="/messages",
-            program=str(claude_program()),
-        ),
-        Conformance(agent="codex", model="gpt-5", asks="/responses", path=PATH, **OPENAI),
-        Conformance(
-            agent="gemini",
-            model="gemini-2.5-flash",
-            key="GEMINI_API_KEY",
-            url="GOOGLE_GEMINI_BASE_URL",
-            asks=":streamGenerateContent",
-            path=PATH,
-            settings=NO_RETRIES,
-            statuses={"expired_key": 400},
-        ),
-        Conformance(agent="opencode", asks=CHAT, path=PATH, **OPENAI),
-        Conformance(agent="qwen", asks=CHAT, path=PATH, statuses={"overloaded": 503}, **OPENAI),
-        Conformance(
-            agent="copilot",
-            key="COPILOT_PROVIDER_API_KEY",
-            url="OPENAI_BASE_URL",
-            url_path="/v1",
-            asks=CHAT,
-            path=PATH,
-            settings=NO_RETRIES,
-            leaves_out={"resumes": "it tells its session with its last line only"},
-        ),
+        CLAUDE,
+        replace(CHAT, agent="codex", model="gpt-5", asks="/responses"),
+        GEMINI,
+        replace(CHAT, agent="opencode", idle_seconds=20),
+        replace(CHAT, agent="qwen", statuses={"overloaded": 503}, idle_seconds=20),
+        COPILOT,
     )
 }

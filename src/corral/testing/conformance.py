@@ -108,8 +108,8 @@ class Stage:
         expect(outcome.code in (1, 5), f"exit {outcome.code}, not 1 or 5", outcome)
         attempts = outcome.json["nodes"][0]["attempts"]
         expect(len(attempts) == 1, f"{len(attempts)} tries", outcome)
-        error = outcome.attempt["error"] or {}
-        expect(error.get("class") == kind, f"the class is {error.get('class')}, not {kind}", outcome)
+        error: dict[str, str] = outcome.attempt["error"] or {"class": "none"}
+        expect(error["class"] == kind, f"the class is {error['class']}, not {kind}", outcome)
 
 
 def expect(holds: bool, words: str, seen: object) -> None:  # noqa: FBT001
