@@ -123,7 +123,8 @@ async def _agent(name: str, settings: Config) -> AgentReport:
     except CorralError as error:
         return structs.replace(report, login="-", remedy=error.hint)
     version = await _version(program, facts.version)
-    old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest ({NODE})"
+    node = f" ({NODE})" if facts.install.startswith("npm ") else ""
+    old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest{node}"
     remedy = old if version and _is_older(version, facts.oldest) else ""
     return structs.replace(report, program=str(program), version=version, login=_login(dressed), remedy=remedy)
 
@@ -134,7 +135,7 @@ def _is_older(version: str, oldest: str) -> bool:
     def numbers(text: str) -> list[int]:
         return [int(part) for part in re.findall(r"\d+", text.partition("-")[0])]
 
-    return bool(oldest) and numbers(version) < numbers(oldest)
+    return bool(oldest and numbers(version)) and numbers(version) < numbers(oldest)
 
 
 async def version_of(name: str, settings: Config) -> str | None:
