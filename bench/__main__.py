@@ -11,7 +11,13 @@ from bench import ingest, overhead, reading, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
-PARTS = {"overhead": overhead.measure, "startup": startup.measure, "spawn": spawn.measure, "ingest": ingest.measure}
+PARTS = {
+    "overhead": overhead.measure,
+    "startup": startup.measure,
+    "spawn": spawn.measure,
+    "reading": reading.measure,
+    "ingest": ingest.measure,
+}
 
 
 def main() -> None:

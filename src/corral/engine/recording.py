@@ -17,16 +17,13 @@ from corral.agents.replay import Reads
 from corral.engine.tape import WORKSPACE, Turn
 from corral.errors import BadRequest, CorralError
 from corral.model import ENCODER, Attempt
+from corral.rules import redact
+from corral.rules.redact import Redactor
 from corral.world.git import Repository
 
 FORMAT = 1
 MOST_BYTES = 64 << 20
 MOST_STDERR = 8000
-REMOVED = "[removed]"
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
-SECRET_SHAPE = re.compile(
-    rb"\bsk-[\w-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bAIza[\w-]{30,}|\bxox[abp]-[\w-]{10,}"
-)
 SWITCH = re.compile(r"[\w.-]{1,24}")  #: settings that may decide how an agent's lines are read: no address, no key
 HOW = "made by `corral export RUN --recording FILE`"
 
@@ -72,30 +69,26 @@ class File(_Entry, frozen=True, kw_only=True, tag="file"):
 _DECODE = msgspec.json.Decoder(Head | Line | End | File)
 
 
-class Redaction:
-    """Removes what nobody else is to see: known values, what looks like a key, and where the workspace lay."""
+class Cleaning:
+    """Takes out what nobody else is to see: secrets, and where the workspace lay."""
 
-    def __init__(self, secrets: list[str], workspace: str) -> None:
-        self._secrets = sorted({value.encode() for value in secrets if len(value) >= 8}, key=len, reverse=True)
-        self._workspace = workspace.encode()
+    def __init__(self, redactor: Redactor, workspace: str) -> None:
+        self._redactor, self._workspace = redactor, workspace.encode()
 
-    def __call__(self, content: bytes) -> bytes:
-        """Remove secrets."""
-        for secret in self._secrets:
-            content = content.replace(secret, REMOVED.encode())
-        return SECRET_SHAPE.sub(REMOVED.encode(), content)
+    def of_file(self, content: bytes) -> bytes:
+        return self._redactor.data(content)
 
     def of_output(self, content: bytes) -> bytes:
-        """Remove secrets from what an agent printed, and name its workspace by a word that is filled in again."""
+        """Clean what an agent printed; its workspace is named by a word that is filled in again."""
         if self._workspace:
             content = content.replace(self._workspace, WORKSPACE.encode())
-        return self(content)
+        return self._redactor.data(content)
 
 
-def secrets_of(profile: AgentProfile, keys: tuple[str, ...]) -> list[str]:
+def secrets_of(profile: AgentProfile, keys: tuple[str, ...]) -> dict[str, str]:
     """Return the values that an agent was given and nobody else is to see, as far as they are known now."""
-    given = [os.environ[name] for name in (*keys, *profile.env) if name in os.environ]
-    return given + [value for name, value in profile.settings.items() if SECRET_NAME.search(name)]
+    given = {name: os.environ[name] for name in (*keys, *profile.env) if name in os.environ}
+    return {**given, **redact.likely(profile.settings)}
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -126,7 +119,7 @@ async def write(file: Path, source: Source) -> None:
 
 async def _entries(source: Source) -> AsyncIterator[Head | Line | End | File]:
     attempt, turns, profile = source.attempt, source.turns, source.profile
-    clean = Redaction(secrets_of(profile, source.keys), turns[-1].note.workspace)
+    clean = Cleaning(Redactor(secrets_of(profile, source.keys)), turns[-1].note.workspace)
     yield Head(
         recording=FORMAT,
         agent=attempt.agent,
@@ -140,14 +133,14 @@ async def _entries(source: Source) -> AsyncIterator[Head | Line | End | File]:
         for at, line in turn.lines:
             yield Line(at=at, **_content(clean.of_output(line)))
         words = clean.of_output(turn.stderr[-MOST_STDERR:]).decode(errors="replace")
-        files = {name: clean(content) for name, content in turn.note.files.items()}
+        files = {name: clean.of_file(content) for name, content in turn.note.files.items()}
         yield End(code=turn.note.code, why=turn.note.why, stderr=words, files=files)
     if attempt.commit:
         for blob in await source.repository.blobs_changed(source.base, attempt.commit):
             if not blob.path.isprintable():
                 raise BadRequest(f"{blob.path!a} is no name that can be recorded", hint="rename the file")
             content = await source.repository.blob(blob.after) if blob.after else b""
-            yield File(path=blob.path, before=blob.before, mode=blob.mode, **_content(clean(content)))
+            yield File(path=blob.path, before=blob.before, mode=blob.mode, **_content(clean.of_file(content)))
 
 
 def _content(content: bytes) -> dict[str, Any]:
@@ -161,7 +154,7 @@ def _reads(profile: AgentProfile) -> Reads:
     settings = {
         name: value
         for name, value in profile.settings.items()
-        if SWITCH.fullmatch(value) and not SECRET_NAME.search(name)
+        if SWITCH.fullmatch(value) and name not in redact.likely({name: value})
     }
     return Reads(
         command=("recorded",) if profile.command else (),
