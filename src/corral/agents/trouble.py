@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[ErrorClass, tuple[str, ...]], ...] = (
                     "serviceunavailable", "bad gateway", "high demand")),
     ("network", ("connection", "econn", "enotfound", "eai_again", "fetch failed", "timed out", "timeout",
                  "stream disconnected", "socket hang up", "network error", "error sending request",
-                 "error: terminated", "could not connect")),
+                 "error: terminated", "could not connect", "cannot connect", "unable to connect")),
 )  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def cut_stream(stage: Stage) -> None:
     """Answers that break off are never taken for work that was done."""
     with ScriptedModel([Turn(text="I write it now, wait. " * 20, sh="echo 1 > one.txt", drop=True)]) as model:
         stage.point_to(model.url)
-        outcome = stage.run("--retries", "0", "--timeout", "90s")
+        outcome = stage.run("--retries", "0", "--timeout", "45s")
         expect(bool(model.requests), "the model was not asked", outcome)
     expect(outcome.attempt["status"] != "done" or _has_work(stage, outcome), "done without the work", outcome)
 
