@@ -122,9 +122,7 @@ class Host:
 
     # --- the agent
 
-    async def work(
-        self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears
-    ) -> Exit:
+    async def work(self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)

@@ -31,8 +31,6 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"
 Reached = Callable[[str, int, bool, str], None]
 
 
-
-
 class Network:
     """What one box is connected to. Made before the box, served while it runs."""
 

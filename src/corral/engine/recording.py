@@ -74,6 +74,7 @@ class Cleaning:
 
     def __init__(self, redactor: Redactor, workspace: str) -> None:
         self._redactor, self._workspace = redactor, workspace.encode()
+        self._as_name = re.sub(r"[^A-Za-z0-9]", "-", workspace).encode()  # as some name a folder after it
 
     def of_file(self, content: bytes) -> bytes:
         return self._redactor.data(content)
@@ -81,7 +82,7 @@ class Cleaning:
     def of_output(self, content: bytes) -> bytes:
         """Clean what an agent printed; its workspace is named by a word that is filled in again."""
         if self._workspace:
-            content = content.replace(self._workspace, WORKSPACE.encode())
+            content = content.replace(self._workspace, WORKSPACE.encode()).replace(self._as_name, b"-workspace")
         return self._redactor.data(content)
 
 

@@ -66,5 +66,7 @@ def explained(fitted: Fitted, level: Level) -> Explained:
     shown = [(mask.mode, str(mask.path)) for mask in (*resolved.elsewhere, *resolved.masks)]
     notes = [*resolved.notes, f"sandbox level: {level}"]
     if level not in ("full", "strict"):
-        notes.append(f"at level {level} neither the network nor masks in the workspace are enforced; the diff is checked")
+        notes.append(
+            f"at level {level} neither the network nor masks in the workspace are enforced; the diff is checked"
+        )
     return explain.explain(fitted.effective, shown=shown, notes=notes)

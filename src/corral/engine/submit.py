@@ -89,7 +89,9 @@ async def prepare(request: Request, state: Path) -> Submission:
         notes = await uncommitted
     ignore = await agentignore(repository, base)
     scopes = (*settings.scopes, *_asked_scope(request))
-    fitted = await scoping.fit(scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top))
+    fitted = await scoping.fit(
+        scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top)
+    )
     plan = RunPlan(
         flow=strategies.single(task, choice, fallbacks),
         repo=str(repository.folder),
