@@ -7,11 +7,17 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, overhead, spawn, startup
+from bench import ingest, overhead, reading, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
-PARTS = {"overhead": overhead.measure, "startup": startup.measure, "spawn": spawn.measure, "ingest": ingest.measure}
+PARTS = {
+    "overhead": overhead.measure,
+    "startup": startup.measure,
+    "spawn": spawn.measure,
+    "reading": reading.measure,
+    "ingest": ingest.measure,
+}
 
 
 def main() -> None:

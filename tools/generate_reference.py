@@ -1,4 +1,4 @@
-"""Write the parts of docs/reference that the code knows best: commands and settings; `--check` says if stale."""
+"""Write the parts of docs/reference that the code knows best: commands, settings, agents; `--check` says if stale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import agents_page
 import click
 import msgspec
 
@@ -201,7 +202,8 @@ def configuration() -> str:
 def main() -> int:
     """Write the pages, or with `--check` only compare."""
     stale: list[str] = []
-    for name, text in {"cli.md": commands(), "configuration.md": configuration()}.items():
+    pages = {"cli.md": commands(), "configuration.md": configuration(), "agents.md": agents_page.page()}
+    for name, text in pages.items():
         path = REFERENCE / name
         if path.exists() and path.read_text() == text:
             continue

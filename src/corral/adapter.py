@@ -85,6 +85,8 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
     reports_cost: bool = False
+    reports_tokens: bool = True
+    oldest: str = ""  #: the first version that is known to work; an older one may not know our flags
     models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
     mcp: bool = False  #: can be given MCP servers
     acp: str = ""  #: the command by which it speaks the Agent Client Protocol

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from corral.testing import ScriptedModel, Turn, Usage
-from tests.rig.agents import KEY, programs
+from corral.testing.conformance import KEY
+from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.tagged import tagged

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from corral.testing import ScriptedModel, Turn
-from tests.acceptance.test_real_claude import program
-from tests.rig.agents import KEY, programs
+from corral.testing.conformance import KEY
+from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
+from tests.rig.suites import claude_program as program
 
 SERVER = """
 import json, os, sys

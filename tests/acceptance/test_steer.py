@@ -3,9 +3,9 @@
 import pytest
 
 from corral.testing import ScriptedModel, Turn
-from tests.acceptance.test_real_claude import program
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
+from tests.rig.suites import claude_program as program
 from tests.rig.waiting import until
 
 WAITS = "until test -e go; do sleep 0.02; done"

@@ -9,12 +9,19 @@ from corral.adapter import AgentProfile, AgentTask, Command, End, HangUp, Leave,
 from corral.events import Ended, Event
 
 TASK = AgentTask(prompt="do it", workspace="/w", home="/home/agent")
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parent / "recorded"  # lines alone
+RECORDINGS = Path(__file__).parent / "recordings"  # whole, as `corral export --recording` writes them
 
 
 def recorded(name: str) -> list[str]:
     """Return the lines that the real program printed for a task of three turns."""
     return next(RECORDED.glob(f"{name}.*")).read_text().splitlines()
+
+
+def recording(name: str) -> list[str]:
+    """Return the lines of a whole recording."""
+    entries = [json.loads(line) for line in (RECORDINGS / f"{name}.recording").read_text().splitlines()]
+    return [entry["text"] for entry in entries if entry["kind"] == "line"]
 
 
 def told(

@@ -1,5 +1,6 @@
 """Codex: its stream as the real program prints it, its endings, its command."""
 
+import json
 import tomllib
 
 import pytest
@@ -91,3 +92,15 @@ def test_its_settings() -> None:
 
 def test_nothing_said_and_nothing_done_is_no_success() -> None:
     assert kind(ended("codex", {"type": "turn.completed", "usage": {}})) == "bad_output"
+
+
+def test_waiting_for_the_network_for_ever_is_an_end_but_it_may_still_come_back() -> None:
+    waits = {
+        "type": "error",
+        "message": "Reconnecting... waiting for network (Connection failed: error sending request)",
+    }
+    assert kind(ended("codex", waits, waits, waits)) == "network"
+    once = [json.dumps(waits), *recorded("codex")]
+    assert [event.ok for event in told("codex", once) if isinstance(event, Ended)] == [True]
+    twice = [json.dumps(waits), json.dumps(waits), *recorded("codex")]
+    assert [event.ok for event in told("codex", twice) if isinstance(event, Ended)] == [False, True]

@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from tests.rig.command import Corral
-
 PROJECT = Path(__file__).parents[2]
-KEY = "sk-scripted-0123456789"  # long enough not to be found anywhere else: programs hide it wherever it stands
 
 
 def programs() -> Path:
@@ -13,11 +10,3 @@ def programs() -> Path:
     known = PROJECT / ".venv" / "agents"
     assert known.exists(), "the real agents are not installed: tools/bootstrap dev"
     return Path(known.read_text().strip())
-
-
-def give(corral: Corral, agent: str, key: str, settings: dict[str, str]) -> None:
-    """Let a person have the real programs on their PATH, a key, and settings for one of them."""
-    corral.env["PATH"] = f"{programs()}:{corral.env['PATH']}"
-    corral.env[key] = KEY
-    values = ", ".join(f'{name} = "{value}"' for name, value in settings.items())
-    corral.config(f"[agents.{agent}]\nsettings = {{ {values} }}")

@@ -1,86 +1,19 @@
-"""The installed command, run as a person would run it: a fresh home, a fresh state folder, nothing of this machine."""
+"""The installed command as tests use it: agents, scripts and repositories at hand."""
 
-import contextlib
-import json
-import signal
-import subprocess
-import sys
-from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from corral.testing.command import PROGRAM, Going, Outcome, Person
+from corral.testing.watching import until
 from tests.rig.repository import Repo
-from tests.rig.waiting import until
 
-PROGRAM = Path(sys.executable).parent / "corral"
-TIMEOUT = 240.0
+__all__ = ["PROGRAM", "Corral", "Going", "Outcome"]
 
 
-class Outcome:
-    """What a command left behind: code, stdout, stderr."""
-
-    def __init__(self, code: int, out: bytes, err: bytes) -> None:
-        self.code, self.bytes = code, out
-        self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
-
-    @property
-    def json(self) -> Any:
-        assert self.out, f"nothing on stdout; exit {self.code}; stderr: {self.err}"
-        return json.loads(self.out)
-
-    @property
-    def attempt(self) -> dict[str, Any]:
-        """The last attempt of the run document."""
-        return self.json["nodes"][-1]["attempts"][-1]
-
-    @property
-    def json_lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    def __repr__(self) -> str:
-        return f"exit {self.code}\n--- stdout\n{self.out[-4000:]}\n--- stderr\n{self.err[-4000:]}"
-
-
-class Going:
-    """A command that is running."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def end(self, timeout: float = TIMEOUT) -> Outcome:
-        out, err = self.process.communicate(timeout=timeout)
-        return Outcome(self.process.returncode, out, err)
-
-
-class Corral:
+class Corral(Person):
     """A person at a terminal, with nothing but what a test gives them."""
 
-    def __init__(self, root: Path, program: Sequence[str] = (str(PROGRAM),)) -> None:
-        self.root, self.program = root, list(program)
-        self.home, self.settings, self.person = root / "state", root / "config", root / "person"
-        self.person.mkdir(parents=True)
-        self.env = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(self.person),
-            "CORRAL_HOME": str(self.home),
-            "XDG_CONFIG_HOME": str(self.settings),
-            "LANG": "C.UTF-8",
-        }
-
     # --- what the person has
-
-    @property
-    def config_file(self) -> Path:
-        return self.settings / "corral" / "config.toml"
-
-    def config(self, text: str) -> None:
-        """Add to the person's own settings."""
-        self.config_file.parent.mkdir(parents=True, exist_ok=True)
-        with self.config_file.open("a") as file:
-            file.write(text + "\n")
 
     def agent(self, name: str, script: str, settings: str = "") -> str:
         """Make a shell script an agent; `$1` is the prompt unless settings say otherwise. Return its name."""
@@ -102,54 +35,12 @@ class Corral:
 
     # --- what the person types
 
-    def __call__(
-        self,
-        *arguments: str | Path,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout: float = TIMEOUT,
-    ) -> Outcome:
-        done = subprocess.run(
-            [*self.program, *map(str, arguments)],
-            cwd=cwd or self.root,
-            env={**self.env, **(env or {})},
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=timeout,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
     def run(self, repo: Repo | Path, task: str, *arguments: str, **more: Any) -> Outcome:
         """`corral run --json` in a repository."""
         folder = repo.folder if isinstance(repo, Repo) else repo
         return self("run", task, "--repo", folder, "--json", *arguments, **more)
 
-    @contextlib.contextmanager
-    def going(self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE) -> Generator[Going]:
-        """Start a command and go on; it is gone when the block is left."""
-        process = subprocess.Popen(
-            [*self.program, *map(str, arguments)],
-            cwd=cwd or self.root,
-            env=self.env,
-            bufsize=0,  # what is read line by line is not held back from `end`
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-        )
-        try:
-            yield Going(process)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate(timeout=TIMEOUT)
-
     # --- what the person sees
-
-    def events(self, run: str = "@last") -> list[dict[str, Any]]:
-        outcome = self("logs", run, "--json")
-        return outcome.json_lines if outcome.code == 0 else []
 
     def until_said(self, word: str, run: str = "@last") -> None:
         """Wait until an agent has said `word`."""

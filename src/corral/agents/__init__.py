@@ -23,6 +23,7 @@ from corral.agents import (
     opencode,
     pi,
     qwen,
+    replay,
     scripted,
 )
 from corral.agents.protocol import Agent
@@ -44,6 +45,7 @@ BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
     "opencode": opencode.OpenCode,
     "pi": pi.Pi,
     "qwen": qwen.Qwen,
+    "replay": lambda profile: replay.Replay(profile, lambda name, given: find(name, {name: given})),
     "scripted": scripted.Scripted,
 }
 

@@ -44,6 +44,7 @@ class Aider:
         reports_cost=True,
         models="PROVIDER/MODEL",
         install="uv tool install aider-chat",
+        oldest="0.86.2",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

@@ -33,6 +33,7 @@ class AutoClaude:
 
     facts = AgentFacts(
         name="auto-claude",
+        reports_tokens=False,
         family="auto-claude",
         programs=("auto-claude",),
         version=(),

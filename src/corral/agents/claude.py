@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Provider, Steer, Telling
@@ -20,6 +22,7 @@ TOOLS = ("Write", "Edit", "Read", "Bash", "Glob", "Grep")
 WRITERS = ("Write", "Edit", "NotebookEdit", "MultiEdit")
 #: A repository may switch the agent's inner sandbox on; inside ours every command would then fail unseen.
 INNER_SANDBOX_OFF = '{"sandbox":{"enabled":false}}'
+TURNING = (Heeded, Ended)  #: events on which it depends whether there is more to come
 DIALECT = Dialect(
     program="claude",
     writers=WRITERS,
@@ -52,6 +55,7 @@ class Claude:
         acp="claude-agent-acp",
         reads=("CLAUDE.md",),
         install="npm install -g @anthropic-ai/claude-code",
+        oldest="2.1.197",
         steers="live",
     )
 
@@ -101,9 +105,17 @@ class ClaudeConversation(StreamJson):
         self._opened = False  # the task itself has been said back
         self._untaken = 0  # messages it was told since, and has not said back
 
-    def read(self, line: str) -> list[AgentEvent | Line | HangUp]:
+    def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
+        events = super().read(line)
+        for event in events:
+            if type(event) in TURNING:
+                return self._turn(events)
+        return events
+
+    def _turn(self, events: Sequence[AgentEvent | Line | HangUp]) -> list[AgentEvent | Line | HangUp]:
+        """Keep count of what it was told and has taken in."""
         heard: list[AgentEvent | Line | HangUp] = []
-        for event in super().read(line):
+        for event in events:
             match event:
                 case Heeded() if self._opened:
                     self._untaken -= 1

@@ -13,6 +13,7 @@ from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started,
 from corral.model import ErrorClass, Tokens
 
 MOST_TOOL_OUTPUT = 2000
+MOST_WAITS = 2  #: so often it may say that it waits for the network; from then on nobody is taken to be there
 #: Of its own accord it asks nobody, updates nothing, tells nobody.
 CONFIG = """\
 approval_policy = "never"
@@ -36,6 +37,7 @@ stream_max_retries = {retries}
 HINTS: dict[ErrorClass, str] = {
     "auth": "log in with `codex login`, or set CODEX_API_KEY",
     "not_found": "is the model's name right? --agent codex:MODEL",
+    "network": "is the provider's address right, and can this machine reach it?",
     "context_too_long": "give it a smaller task or fewer files",
 }
 
@@ -65,6 +67,7 @@ class Codex:
             acp="codex-acp",
             reads=("AGENTS.md",),
             install="npm install -g @openai/codex",
+            oldest="0.166.0",
         )
 
     def start(self, task: AgentTask) -> Command:
@@ -154,6 +157,7 @@ class CodexConversation:
     def __init__(self) -> None:
         self._text = ""
         self._trouble = ""
+        self._waits = 0
         self._denied: dict[str, None] = {}
         self._used_tools = False
         self._ended = False
@@ -177,8 +181,7 @@ class CodexConversation:
                 reason = message.error.message if message.error else ""
                 return trouble.failed(None, reason or self._trouble or "the turn failed", text=self._text, hints=HINTS)
             case "error":
-                self._trouble = message.message
-                return []
+                return self._in_trouble(message.message)
             case _:
                 return []
 
@@ -186,6 +189,15 @@ class CodexConversation:
         if self._ended:
             return []
         return trouble.no_result("codex", end.code, end.stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
+
+    def _in_trouble(self, words: str) -> list[AgentEvent]:
+        """Remember what it complains of; where nobody answers, it would wait for the network for ever."""
+        self._trouble = words
+        self._waits += "waiting for network" in words.lower()
+        if self._waits != MOST_WAITS:
+            return []
+        self._ended = True
+        return trouble.failed(None, words, text=self._text, hints=HINTS)
 
     def _well(self, usage: _Usage) -> list[AgentEvent]:
         self._ended = True

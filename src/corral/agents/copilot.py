@@ -29,12 +29,14 @@ class Copilot:
         provider=Provider(address="OPENAI_BASE_URL", keys=("COPILOT_PROVIDER_API_KEY",)),
         hosts=("api.githubcopilot.com", "api.github.com", "github.com"),
         login=(".copilot/config.json",),
+        reports_tokens=False,
         resumes=True,  # by the id that it tells with its last line only
         models="gpt-5, ...",
         mcp=True,
         acp="copilot --acp",
         reads=("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"),
         install="npm install -g @github/copilot",
+        oldest="1.0.102",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

@@ -20,6 +20,7 @@ STATUSES = (400, 401, 403, 404, 429, 500, 502, 503, 504, 529)
 HINTS: dict[ErrorClass, str] = {
     "auth": 'set GEMINI_API_KEY, or log in with `gemini` and set GOOGLE_GENAI_USE_GCA = "true"',
     "not_found": "is the model's name right? --agent gemini:MODEL",
+    "network": "is the address right? It says the same of a certificate it does not know (NODE_EXTRA_CA_CERTS)",
     "context_too_long": "give it a smaller task or fewer files",
 }
 
@@ -44,6 +45,7 @@ class Gemini:
         acp="gemini --acp",
         reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
+        oldest="0.61.0",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

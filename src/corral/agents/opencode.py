@@ -53,6 +53,7 @@ class OpenCode:
         acp="opencode acp",
         reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g opencode-ai",
+        oldest="1.18.33",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

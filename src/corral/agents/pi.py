@@ -38,6 +38,7 @@ class Pi:
         models="PROVIDER/MODEL",
         reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g @mariozechner/pi-coding-agent",
+        oldest="0.73.1",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

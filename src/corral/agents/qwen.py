@@ -36,6 +36,7 @@ class Qwen:
         acp="qwen --acp",
         reads=("QWEN.md", "AGENTS.md"),
         install="npm install -g @qwen-code/qwen-code",
+        oldest="0.24.4",
     )
 
     def __init__(self, profile: AgentProfile) -> None:

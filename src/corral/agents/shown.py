@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 MOST_SHOWN = 500
 
 
-class _Arguments(Struct):
+class _Arguments(Struct, gc=False):
     file_path: str | None = None
     notebook_path: str | None = None
     filePath: str | None = None  # noqa: N815 -- as opencode calls it

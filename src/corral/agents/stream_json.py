@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from corral.adapter import End, HangUp, Line
 from corral.agents import trouble
@@ -25,14 +25,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     counts_cached: bool = False  #: its input tokens count those from a cache too
 
 
-class _Usage(Struct):
+class _Usage(Struct, gc=False):
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
 
 
-class _Block(Struct):
+class _Block(Struct, gc=False):
     type: str
     text: str = ""
     name: str = ""
@@ -43,19 +43,19 @@ class _Block(Struct):
     content: Raw = Raw(b"")
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     content: str | list[_Block] = ""
 
 
-class _Denial(Struct):
+class _Denial(Struct, gc=False):
     tool_name: str = ""
 
 
-class _Problem(Struct):
+class _Problem(Struct, gc=False):
     message: str = ""
 
 
-class _Line(Struct):
+class _Line(Struct, gc=False):
     type: str
     subtype: str = ""
     session_id: str | None = None
@@ -67,7 +67,7 @@ class _Line(Struct):
     result: str | None = None
     total_cost_usd: float | None = None
     usage: _Usage | None = None
-    permission_denials: list[_Denial] = field(default_factory=list[_Denial])
+    permission_denials: tuple[_Denial, ...] = ()
     api_error_status: int | None = None
     structured_output: Raw = Raw(b"")
     error: _Problem | None = None
@@ -75,6 +75,8 @@ class _Line(Struct):
 
 
 _DECODE = msgspec.json.Decoder(_Line)
+_DECODE_TEXT = msgspec.json.Decoder(str)
+_DECODE_BLOCKS = msgspec.json.Decoder(list[_Block])
 
 
 class StreamJson:
@@ -111,6 +113,8 @@ class StreamJson:
     def _blocks(self, message: _Message | None) -> list[AgentEvent]:
         if message is None or isinstance(message.content, str):
             return []
+        if len(message.content) == 1:  # as nearly always
+            return self._block(message.content[0])
         return [event for block in message.content for event in self._block(block)]
 
     def _block(self, block: _Block) -> list[AgentEvent]:
@@ -171,8 +175,8 @@ def _text(content: Raw) -> str:
         return ""
     try:
         if raw.startswith(b'"'):
-            return msgspec.json.decode(raw, type=str)[:MOST_TOOL_OUTPUT]
-        blocks = msgspec.json.decode(raw, type=list[_Block])
+            return _DECODE_TEXT.decode(raw)[:MOST_TOOL_OUTPUT]
+        blocks = _DECODE_BLOCKS.decode(raw)
         return "\n".join(block.text for block in blocks if block.text)[:MOST_TOOL_OUTPUT]
     except msgspec.DecodeError:
         return raw[:MOST_TOOL_OUTPUT].decode(errors="replace")

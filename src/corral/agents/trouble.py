@@ -22,7 +22,7 @@ _WORDS: tuple[tuple[ErrorClass, tuple[str, ...]], ...] = (
     ("auth", ("invalid api key", "incorrect api key", "api key not valid", "/login", "authentication",
               "unauthorized", "not logged in", "must specify the gemini_api_key", "set an auth method",
               "no authentication", "missing environment variable", "api key is missing", "no api key",
-              "missing api key")),
+              "missing api key", "key expired", "key has expired", "token expired", "token has expired")),
     ("rate_limit", ("usage limit", "rate limit", "ratelimit", "rate_limit", "quota", "too many requests",
                     "resource_exhausted", "credit balance", "rate-limited", "session limit", "weekly limit",
                     "limit reached", "hit your limit", "limit will reset")),
@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[ErrorClass, tuple[str, ...]], ...] = (
                     "serviceunavailable", "bad gateway", "high demand")),
     ("network", ("connection", "econn", "enotfound", "eai_again", "fetch failed", "timed out", "timeout",
                  "stream disconnected", "socket hang up", "network error", "error sending request",
-                 "error: terminated")),
+                 "error: terminated", "could not connect", "cannot connect", "unable to connect")),
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from corral import agents, config
 from corral.adapter import AgentFacts, AgentProfile
 from corral.config import Config
 from corral.engine.engine import Engine
-from corral.engine.outfit import Outfit, placed
+from corral.engine.outfit import PLAYERS, Outfit, placed
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
 from corral.world import git, process
@@ -21,6 +22,10 @@ from corral.world.process import Start
 from corral.world.sandbox import visible
 from corral.world.sandbox.launchers import kind
 from corral.world.sandbox.probe import probe
+
+VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
+NODE = "with a Node before 22, npm silently takes an old one"
+BUILT_IN = "built in"  #: an agent that only plays a file
 
 
 class AgentReport(Struct, frozen=True, kw_only=True):
@@ -35,6 +40,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     steers: str = "no"
     reports_cost: bool = False
+    reports_tokens: bool = False
     mcp: bool = False
     acp: str = ""
     reads: tuple[str, ...] = ()
@@ -58,7 +64,7 @@ async def examine(engine: Engine) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(engine, strict=False)
     parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
-    usable = [agent for agent in found if agent.program and agent.name != "scripted"]
+    usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
             Part(
@@ -116,9 +122,10 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
         mcp=facts.mcp,
         acp=facts.acp,
         reads=facts.reads,
+        reports_tokens=facts.reports_tokens,
     )
-    if name == "scripted":
-        return structs.replace(report, program="built in")
+    if facts.programs and facts.programs[0] in PLAYERS:
+        return structs.replace(report, program=BUILT_IN)
     dressed = Outfit(name, agent, profile, {})
     try:
         program = dressed.program(profile.program or facts.programs[0])
@@ -126,7 +133,24 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
         return structs.replace(report, login="-", remedy=error.hint)
     known = told or {}
     version = known[str(program)] if str(program) in known else await _version(program, facts.version)
-    return structs.replace(report, program=str(program), version=version, login=_login(dressed))
+    node = f" ({NODE})" if facts.install.startswith("npm ") else ""
+    old = f"older than {facts.oldest}, the first that is known to work: {facts.install}@latest{node}"
+    remedy = old if version and _is_older(version, facts.oldest) else ""
+    return structs.replace(report, program=str(program), version=version, login=_login(dressed), remedy=remedy)
+
+
+def _is_older(version: str, oldest: str) -> bool:
+    """Compare as people do, number by number; what is no number is left out."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", text.partition("-")[0])]
+
+    return bool(oldest and numbers(version)) and numbers(version) < numbers(oldest)
+
+
+async def version_of(name: str, settings: Config) -> str | None:
+    """Ask an agent's program for its version; None where it cannot be asked."""
+    return (await _agent(name, settings)).version
 
 
 async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
@@ -137,8 +161,11 @@ async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
         finished = await process.run(Start(argv=[str(program), *arguments], env=env), timeout=20)
     except CorralError:
         return None
-    lines = finished.out.decode(errors="replace").strip().splitlines()
-    return lines[0].split()[0] if finished.code == 0 and lines and lines[0].split() else None
+    told = finished.out.decode(errors="replace").strip()
+    number = VERSION.search(told)
+    if finished.code != 0 or not told:
+        return None
+    return number.group() if number else told.split()[0]
 
 
 def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:

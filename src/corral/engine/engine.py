@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral import config
+from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Stopped, StoreTrouble
-from corral.events import Heard, Stored
+from corral.events import Heard, Started, Stored
 from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
@@ -127,6 +128,37 @@ class Engine:
         chosen = _pick(run, attempt)
         if chosen.commit is not None:
             await repository_of(plan, self.home).patch(plan.base, chosen.commit, sink)
+
+    async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
+        """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
+        from corral import agents  # noqa: PLC0415
+        from corral.engine import doctor, recording, tape  # noqa: PLC0415
+        from corral.engine.places import repository_of  # noqa: PLC0415
+        from corral.engine.submit import load  # noqa: PLC0415
+
+        run = self.show(name)
+        plan = self.store.run(run.run).plan
+        chosen = _pick(run, attempt)
+        if chosen.status in OPEN:
+            raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
+        if chosen.agent == "replay":
+            raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
+        settings = load(Path(plan.repo), self.home, trust=False)
+        known = agents.find(chosen.agent, settings.agents)
+        starts = [event for stored in self.events(run.run) if stored.attempt == chosen.id
+                  and isinstance(event := stored.event(), Started)]  # fmt: skip
+        told = next((event.version for event in starts if event.version), None)
+        source = recording.Source(
+            attempt=chosen,
+            turns=tape.turns(self.home / "logs" / chosen.id),
+            profile=settings.agents.get(chosen.agent, AgentProfile()),
+            keys=known.facts.keys,
+            version=told or await doctor.version_of(chosen.agent, settings),
+            repository=repository_of(plan, self.home),
+            base=plan.base,
+        )
+        await recording.write(file, source)
+        return chosen
 
     # --- act
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Leave, Telling
-from corral.engine import scoping
+from corral.engine import scoping, tape
 from corral.engine.boxing import Boxes, Program
 from corral.engine.listening import Listening
-from corral.engine.logs import CleanLog, Log, Tail
+from corral.engine.logs import CleanLog, Log, Pace, Tail
 from corral.engine.network import Network
 from corral.engine.outfit import Outfit
 from corral.engine.scoping import Fitted
+from corral.engine.tape import TurnNote
 from corral.errors import CorralError, SetupFailed
 from corral.events import Event, Noted
 from corral.model import CheckResult, Level, Net, RunPlan, Task, Tokens
@@ -148,9 +149,12 @@ class Host:
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
+        pace = Pace(self.logs / tape.PACE)
 
         def raw(name: str, chunk: bytes) -> None:
             logs[name].write(chunk)
+            if name == "stdout":
+                pace.heard(chunk.count(b"\n"))
 
         program = Program(
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
@@ -165,10 +169,13 @@ class Host:
         finally:
             self._listening = None
             self.unreached = network.trouble
-            for log in logs.values():
+            for log in (*logs.values(), pace):
                 log.close()
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
-        listening.close(ended, {name: content for name, content in read.items() if content is not None})
+        files = {name: content for name, content in read.items() if content is not None}
+        listening.close(ended, files)
+        sizes = {name: log.size for name, log in logs.items()}
+        tape.note_turn(self.logs, TurnNote.of(command, task, ended, sizes, files), self.redactor.data)
         return ended
 
     async def _follow(self, listening: Listening, follow: Callable[[asyncio.Event], Awaitable[Exit]]) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,25 @@ class Log:
     def close(self) -> None:
         self._file.close()
 
+    @property
+    def size(self) -> int:
+        """How much was written, also what was cut."""
+        return self._size
+
+
+class Pace:
+    """When its lines came: how many, and seconds since the start, for each chunk. A recording is played by it."""
+
+    def __init__(self, path: Path) -> None:
+        self._log, self._started = Log(path), time.monotonic()
+
+    def heard(self, count: int) -> None:
+        if count:
+            self._log.write(b"%.3f %d\n" % (time.monotonic() - self._started, count))
+
+    def close(self) -> None:
+        self._log.close()
+
 
 class CleanLog:
     """A log without secrets."""
@@ -43,6 +63,10 @@ class CleanLog:
     def close(self) -> None:
         self._log.write(self._stream.close())
         self._log.close()
+
+    @property
+    def size(self) -> int:
+        return self._log.size
 
 
 class Tail:

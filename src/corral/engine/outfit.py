@@ -17,10 +17,11 @@ from corral.config import Config
 from corral.errors import BadRequest, Untrusted
 from corral.world.sandbox import visible
 
-PLAYER = Path(__file__).parent.parent / "player.py"
 PACKAGE = Path(__file__).parent.parent  #: of an editable installation it lies outside the virtual environment
 LOOP = "corral:loop"
 PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
+#: Programs of ours that need nothing but the standard library and one file to play.
+PLAYERS = {"corral:player": PACKAGE / "player.py", "corral:replayer": PACKAGE / "replayer.py"}
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 
 
@@ -73,10 +74,10 @@ class Outfit(Struct, frozen=True):
     def _resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         words = list(command.argv)
         folder = Path(self.profile.folder) if self.profile.folder else None
-        if words[0] == "corral:player":
-            program = Path(os.path.realpath(sys.executable))
-            argv = [str(program), "-IS", str(PLAYER), str(Path(words[1]).absolute()), *words[2:]]
-            return argv, [*visible.needs(program, os.environ), PLAYER, Path(words[1]).absolute()]
+        if words[0] in PLAYERS:
+            program, player = Path(os.path.realpath(sys.executable)), PLAYERS[words[0]]
+            argv = [str(program), "-IS", str(player), str(Path(words[1]).absolute()), *words[2:]]
+            return argv, [*visible.needs(program, os.environ), player, Path(words[1]).absolute()]
         if words[0] == LOOP:
             program = _with_loop(self.name)
             # Isolated: nothing that lies in the workspace is taken for a module of ours.

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from corral import config
 from corral.adapter import AgentProfile, AgentTask
 from corral.config import Config
-from corral.engine import briefing, scoping
+from corral.engine import briefing, recording, scoping
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.model import AgentChoice, Net, Request, RunPlan, ScopeSource, ScopeTable, Task
@@ -154,7 +154,7 @@ def _choice(text: str, settings: Config) -> AgentChoice:
     if name == "acp":
         spoken, _, model = model.partition(":")
         name = f"acp:{spoken}"
-    return AgentChoice(name, _script(model, settings) if name == "scripted" else model or None)
+    return AgentChoice(name, _model(name, model, settings))
 
 
 def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
@@ -179,13 +179,20 @@ def _family(name: str, settings: Config) -> str:
     return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
 
 
-def _script(named: str, settings: Config) -> str | None:
-    """Find the scripted agent's file now: the run may be resumed from another folder."""
-    profile = settings.agents.get("scripted", AgentProfile())
+def _model(name: str, named: str, settings: Config) -> str | None:
+    """Return the model asked for, or the file to play: found now, for the run may be resumed from another folder."""
+    if name not in ("scripted", "replay"):
+        return named or None
+    profile = settings.agents.get(name, AgentProfile())
     path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
-    if path is not None and not path.is_file():
-        raise BadRequest(f"--agent scripted:{path}: there is no such file")
-    return os.path.normpath(path) if path else None
+    if path is None:
+        return None
+    path = Path(os.path.normpath(path))
+    if not path.is_file():
+        raise BadRequest(f"--agent {name}:{path}: there is no such file")
+    if name == "replay":
+        recording.check(path)
+    return str(path)
 
 
 def _task(request: Request, settings: Config, prompt: str) -> Task:

@@ -41,6 +41,7 @@ SAFE = (
 )  # fmt: skip
 
 
+GITLINK = "160000"  #: the mode of a submodule
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -50,6 +51,15 @@ class Change(Struct, frozen=True):
     files: tuple[str, ...]
     insertions: int
     deletions: int
+
+
+class ChangedBlob(Struct, frozen=True):
+    """One file that differs between two commits; what is None was not there, or is gone."""
+
+    path: str
+    before: str | None
+    after: str | None
+    mode: str | None
 
 
 _known: list[tuple[int, ...]] = []
@@ -154,6 +164,23 @@ class Repository:
         words = out.split("\0")
         rows = list(zip(words[::2], words[1::2], strict=False))
         return [name for kind, name in rows if kind != "A"], [name for kind, name in rows if kind == "A"]
+
+    async def blobs_changed(self, base: str | None, commit: str) -> list[ChangedBlob]:
+        """Return the files and links that differ between two commits, by their ids; submodules are left out."""
+        words = ("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        parts = (await self.git(*words)).out.decode(errors="surrogateescape").split("\0")
+        found: list[ChangedBlob] = []
+        for row, path in zip(parts[::2], parts[1::2], strict=False):
+            old_mode, mode, before, after, _ = row.removeprefix(":").split(" ")
+            if GITLINK not in (old_mode, mode):
+                gone, new = not after.strip("0"), not before.strip("0")
+                found.append(
+                    ChangedBlob(path, None if new else before, None if gone else after, None if gone else mode)
+                )
+        return found
+
+    async def blob(self, name: str) -> bytes:
+        return (await self.git("cat-file", "blob", name)).out
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""

@@ -6,12 +6,14 @@ import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 import msgspec
 
 from corral.engine import document
 from corral.engine.engine import Engine
+from corral.errors import BadRequest
 from corral.events import Stored
 from corral.frontends.cli import words
 from corral.model import Run
@@ -182,10 +184,31 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
             click.echo("nothing changed", err=True)
 
 
+def _record(run: str | None, file: str, attempt: str | None) -> int:
+    import asyncio  # noqa: PLC0415 -- only this command of the module needs it
+
+    if run is None:
+        raise BadRequest("--recording needs a run", hint=f"corral export @last --recording {file}")
+    with engine() as opened:
+        recorded = asyncio.run(opened.record(run, attempt, Path(file)))
+    click.echo(f"recorded {recorded.id} ({recorded.agent}); play it: --agent replay:{file}", err=True)
+    return 0
+
+
 @click.command()
 @click.argument("run", required=False, shell_complete=_runs)
-def export(run: str | None) -> int:
-    """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read."""
+@click.option("--recording", metavar="FILE", help="Write one attempt of RUN to FILE instead, for --agent replay:FILE.")
+@click.option("--attempt", metavar="N", help="Which attempt to record.  [the winner, or the last]")
+def export(run: str | None, recording: str | None, attempt: str | None) -> int:
+    """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read.
+
+    With --recording, write one attempt as a file that can be played back as an agent: what it printed, when, and
+    what it changed, with secrets removed.
+    """
+    if recording is not None:
+        return _record(run, recording, attempt)
+    if attempt is not None:
+        raise BadRequest("--attempt is meant for a recording", hint="corral export RUN --recording FILE --attempt 2")
     with engine() as opened:
         sound = opened.store.integrity()
         if sound != "ok":

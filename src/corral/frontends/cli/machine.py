@@ -71,7 +71,7 @@ def _row(agent: AgentReport) -> tuple[str, ...]:
         "reported" if agent.reports_cost else "unknown",
         "yes" if agent.mcp else "no",
         "yes" if agent.acp else "no",
-        agent.program or f"not found; {agent.remedy}",
+        "; ".join(words for words in (agent.program or "not found", agent.remedy) if words),
     )
 
 

@@ -1,0 +1,224 @@
+"""The cases of the conformance suite: each sets one scene, runs the installed command, and looks from outside."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from corral.testing.command import Outcome
+from corral.testing.conformance import Skipped, Stage, expect
+from corral.testing.model import ScriptedModel, Turn, Usage
+from corral.testing.repository import git
+from corral.testing.secure import SecureServer
+from corral.testing.watching import tagged, until
+
+#: Lines that nobody expects: broken JSON, JSON of other shapes, no text at all, very long ones.
+JUNK = [
+    {"text": "npm warn deprecated"},
+    {"text": '{"type":'},
+    {"text": '{"type": 7, "message": [], "item": "x", "part": null}'},
+    {"text": '["result"]'},
+    {"text": ""},
+    {"base64": "/wAB/v8="},
+    {"text": "x" * 100_000},
+]
+FLOOD_LINES = 20_000
+
+
+def works(stage: Stage) -> None:
+    """It writes a file, runs a command, says what it does and what it used; junk among its lines does no harm."""
+    turns = [
+        Turn(text="I look.", sh='ln -s "$PWD" /tmp/here', usage=Usage(input=60, output=7)),
+        Turn(
+            text="I write it.",
+            write={"path": "/tmp/here/hello.txt", "content": "hello\n"},  # noqa: S108 -- the box's own
+            usage=Usage(input=40, output=13),
+        ),
+        Turn(text="I run it.", sh="cat hello.txt > copy.txt", usage=Usage(input=150, output=10)),
+        Turn(text="Done.", usage=Usage(input=30, output=3)),
+    ]
+    before = git(stage.repo, "status", "--porcelain")
+    with ScriptedModel(turns) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--check", "test -s copy.txt", task="say hello")
+        expect("say hello" in str([each.body for each in model.requests]), "the model was not told the task", outcome)
+    expect(outcome.code == 0, f"exit {outcome.code}", outcome)
+    attempt, facts = outcome.attempt, stage.facts()
+    expect(attempt["status"] == "done" and attempt["output"] == "Done.", "its last words are not its output", outcome)
+    expect(bool(attempt["session"]) or not facts["resumes"], "it resumes, but its session is not known", outcome)
+    expect(sorted(attempt["files_changed"]) == ["copy.txt", "hello.txt"], "the wrong files are changed", outcome)
+    expect(git(stage.repo, "show", f"{attempt['branch']}:copy.txt") == "hello", "copy.txt is not right", outcome)
+    expect(git(stage.repo, "status", "--porcelain") == before, "the person's checkout was touched", outcome)
+    used = (attempt["tokens"]["input"], attempt["tokens"]["output"])
+    wanted = (280, 33) if facts["reports_tokens"] else (0, 0)
+    expect(used == wanted, f"the tokens are {used}, not {wanted}", outcome)
+    if not facts["reports_cost"]:
+        expect(attempt["cost"]["usd"] is None or attempt["cost"]["source"] != "reported", "a cost of nobody's", outcome)
+    events = stage.corral.events()
+    kinds = {event["type"] for event in events}
+    missing = {"started", "said", "called_tool", "tool_returned", "ended", "checked"} - kinds
+    expect(not missing, f"these events are missing: {missing}", json.dumps(events)[-4000:])
+    _survives_junk(stage, attempt)
+
+
+def _survives_junk(stage: Stage, attempt: dict[str, Any]) -> None:
+    """Play the very same attempt once more, with junk between its lines and a flood before them."""
+    file = stage.corral.root / "with-junk.recording"
+    recorded = stage.corral("export", "@last", "--recording", file)
+    expect(recorded.code == 0, "it cannot be recorded", recorded)
+    head, *entries = [json.loads(text) for text in file.read_text().splitlines()]
+    mixed = [head, *[{"kind": "line", "at": 0.0, "text": "y"}] * FLOOD_LINES]
+    for entry in entries:
+        mixed += [{"kind": "line", "at": 0.0, **junk} for junk in JUNK] if entry["kind"] == "line" else []
+        mixed.append(entry)
+    file.write_text("\n".join(json.dumps(entry) for entry in mixed))
+    words = ("run", "say hello", "--repo", stage.repo, "--agent", f"replay:{file}", "--json")
+    outcome = stage.corral(*words, "--check", "test -s copy.txt")
+    expect(outcome.code == 0, "junk among its lines makes it fail", outcome)
+    for name in ("output", "session", "tokens", "cost", "files_changed"):
+        expect(outcome.attempt[name] == attempt[name], f"junk among its lines changes its {name}", outcome)
+
+
+def stopped(stage: Stage) -> None:
+    """Stopped in the middle, its work is kept and no process is left."""
+    with ScriptedModel([Turn(text="I start.", sh="echo half > half.txt"), Turn(hang_seconds=600)]) as model:
+        stage.point_to(model.url)
+        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as going:
+            until(lambda: stage.asked(model) >= 2, "it asks its model twice")
+            run = until(lambda: stage.corral("ls", "--json").json, "the run is there")[0]["run"]
+            expect(bool(tagged(f"CORRAL_ATTEMPT={run}")), "its processes are not to be seen", run)
+            expect(stage.corral("stop", run).code == 0, "it cannot be stopped", run)
+            outcome = going.end()
+    expect(outcome.code == 130, f"exit {outcome.code}, not 130", outcome)
+    expect(outcome.json["status"] == "stopped", "its status is not `stopped`", outcome)
+    expect(not tagged(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
+    kept = git(stage.repo, "show", f"{outcome.attempt['branch']}:half.txt")
+    expect(kept == "half", "its work is not kept", outcome)
+
+
+def resumes(stage: Stage) -> None:
+    """Killed in the middle, its own session goes on."""
+    turns = [
+        Turn(text="I start.", sh="echo half > half.txt"),
+        Turn(hang_seconds=600, times=1, text="And the rest.", sh="echo whole > whole.txt"),
+        Turn(text="And the rest.", sh="echo whole > whole.txt"),  # some count their interrupted turn
+        Turn(text="Done."),
+    ]
+    with ScriptedModel(turns) as model:
+        stage.point_to(model.url)
+        if not stage.facts()["resumes"]:
+            raise Skipped("it cannot go on with a session")
+        with stage.corral.going("run", "do it", "--repo", stage.repo, "--agent", stage.choice, "--json") as going:
+            until(lambda: stage.asked(model) >= 2, "it asks its model twice")
+            until(lambda: any(each["type"] == "started" for each in stage.corral.events()), "its session is known")
+            going.process.kill()
+            going.process.wait()
+        outcome = stage.corral("resume", "@last", "--json")
+        expect("half.txt" in str(model.requests[-1].body), "its history is not what it did before", outcome)
+    expect(outcome.code == 0, f"exit {outcome.code}", outcome)
+    first, second = outcome.json["nodes"][0]["attempts"]
+    expect(second["retry_of"] == first["id"], "the second attempt does not go on with the first", outcome)
+    expect(second["session"] == first["session"], "the session is another one", outcome)
+    expect(set(second["files_changed"]) == {"half.txt", "whole.txt"}, "the wrong files are changed", outcome)
+
+
+def refused(case: str, status: int, message: str, kind: str) -> Callable[[Stage], None]:
+    def check(stage: Stage) -> None:
+        turn = Turn(status=stage.suite.statuses.get(case, status), message=message, retry_after_seconds=1)
+        outcome = stage.fails(turn, kind)
+        error = outcome.attempt["error"]
+        expect(bool(error["hint"]) or kind not in ("auth", "not_found"), "there is no hint", outcome)
+
+    return check
+
+
+def silent(stage: Stage) -> None:
+    """A model that never answers, a prompt nobody sees: it is ended when it has been silent for too long."""
+    with ScriptedModel([Turn(hang_seconds=600)]) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--idle", f"{stage.suite.idle_seconds}s", "--retries", "0")
+        run = outcome.json["run"]
+        expect(bool(model.requests), "the model was not asked", outcome)
+    expect(outcome.attempt["status"] == "timed_out", "its status is not `timed_out`", outcome)
+    expect("said nothing" in outcome.attempt["error"]["message"], "it was not ended for its silence", outcome)
+    expect(not tagged(f"CORRAL_ATTEMPT={run}"), "processes are left", outcome)
+
+
+def cut_stream(stage: Stage) -> None:
+    """Answers that break off are never taken for work that was done."""
+    with ScriptedModel([Turn(text="I write it now, wait. " * 20, sh="echo 1 > one.txt", drop=True)]) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--retries", "0", "--timeout", "45s")
+        expect(bool(model.requests), "the model was not asked", outcome)
+    expect(outcome.attempt["status"] != "done" or _has_work(stage, outcome), "done without the work", outcome)
+
+
+def _has_work(stage: Stage, outcome: Outcome) -> bool:
+    return "one.txt" in git(stage.repo, "ls-tree", "--name-only", outcome.attempt["branch"]).splitlines()
+
+
+def read_only(stage: Stage) -> None:
+    """Told to change nothing, it changes nothing, or it is not done."""
+    turns = [Turn(text="I write all the same.", sh="echo 1 > one.txt"), Turn(text="Done.")]
+    with ScriptedModel(turns) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--read-only", "--retries", "0")
+        expect(bool(model.requests), "the model was not asked", outcome)
+    attempt = outcome.attempt
+    expect(attempt["status"] != "done" or not attempt["files_changed"], "it is done with changed files", outcome)
+
+
+def says_only(stage: Stage) -> None:
+    """Words alone are no work."""
+    stage.fails(Turn(text="Done, all fixed!"), "no_change")
+
+
+def endpoint_down(stage: Stage) -> None:
+    """Nobody listens at the provider's address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but it does not listen: every connection is refused
+        stage.point_to(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        stage.expect_error(stage.run("--retries", "0"), "network")
+
+
+def bad_certificate(stage: Stage) -> None:
+    """The provider's certificate is nobody's."""
+    try:
+        server = SecureServer(Path(stage.corral.root))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Skipped(f"no certificate can be made here: {error}") from error
+    with server:
+        stage.point_to(server.url)
+        outcome = stage.run("--retries", "0")
+    stage.expect_error(outcome, "tls")
+
+
+def calls_mcp_tool(stage: Stage) -> None:
+    """It calls a tool of an MCP server that corral gave it."""
+    stage.point_to("http://127.0.0.1:9")
+    if not stage.facts().get("mcp"):
+        raise Skipped("it cannot be given MCP servers")
+    raise Skipped("corral gives agents no MCP servers yet")
+
+
+CASES: dict[str, Callable[[Stage], None]] = {
+    "works": works,
+    "says_only": says_only,
+    "stopped": stopped,
+    "resumes": resumes,
+    "wrong_key": refused("wrong_key", 401, "invalid api key", "auth"),
+    "expired_key": refused("expired_key", 401, "API key expired. Please renew the API key.", "auth"),
+    "unknown_model": refused("unknown_model", 404, "model not found: fake-model", "not_found"),
+    "limited": refused("limited", 429, "rate limit reached", "rate_limit"),
+    "overloaded": refused("overloaded", 500, "internal server error", "overloaded"),
+    "silent": silent,
+    "cut_stream": cut_stream,
+    "read_only": read_only,
+    "endpoint_down": endpoint_down,
+    "bad_certificate": bad_certificate,
+    "calls_mcp_tool": calls_mcp_tool,
+}

@@ -1,0 +1,35 @@
+"""Wait for a condition, never for a time; and who is running, seen from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
+    """Return the first true answer of `condition`; give up loudly after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s in vain: {what}")
+        time.sleep(0.02)
+
+
+def tagged(sign: str) -> list[int]:
+    """Return the processes in whose environment `sign` stands, wherever they run."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if sign.encode() in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # it ended while we looked
+    return found

@@ -1,0 +1,22 @@
+"""The real agent programs, in the box, against a scripted model: each works, fails for its own reason, and can be ended."""
+
+from pathlib import Path
+
+import pytest
+
+from corral.testing.conformance import Skipped
+from tests.rig.suites import SUITES
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
+#: What does not depend on the program is tried on one of them.
+ONCE = {"says_only": "claude", "read_only": "claude", "expired_key": "gemini"}
+TRIED = [(agent, case) for agent, suite in SUITES.items() for case in suite.cases if ONCE.get(case, agent) == agent]
+
+
+@pytest.mark.parametrize(("agent", "case"), TRIED, ids=[f"{agent}-{case}" for agent, case in TRIED])
+def test_it_conforms(agent: str, case: str, tmp_path: Path) -> None:
+    try:
+        SUITES[agent].check(case, tmp_path)
+    except Skipped as reason:
+        pytest.skip(str(reason))
