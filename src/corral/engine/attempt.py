@@ -44,20 +44,24 @@ class AttemptCourse:
         The workspace is removed only when all that was done in it is safe; whatever else happens, it stays.
         """
         try:
-            if self.record.phase == "working" and not self._had_finished():
-                await self._salvage()
-            else:
-                if self.record.phase == "new":
-                    await self._work()
-                if self.record.phase == "worked":
-                    await self._collect()
-                await self._prove()
+            async with self.host.with_cache(self.folder):
+                await self._steps()
         except StoreTrouble:
             raise  # nothing can be recorded: all stays as it is for `resume`
         except Exception as error:  # noqa: BLE001 -- also what nobody foresaw ends this attempt, not the whole run
             await self._fail(error)
         if not self.record.kept and not can_continue(self.record):
             await workspace.remove(self.folder)
+
+    async def _steps(self) -> None:
+        if self.record.phase == "working" and not self._had_finished():
+            await self._salvage()
+            return
+        if self.record.phase == "new":
+            await self._work()
+        if self.record.phase == "worked":
+            await self._collect()
+        await self._prove()
 
     # --- the steps
 

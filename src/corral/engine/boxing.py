@@ -14,7 +14,7 @@ from corral.engine import scoping
 from corral.engine.network import Network
 from corral.engine.scoping import Fitted
 from corral.model import Level
-from corral.world import process, watchdog
+from corral.world import caches, process, watchdog
 from corral.world.process import Exit, Limits, Start, Talk
 from corral.world.sandbox import visible
 from corral.world.sandbox.confine import confine, home_in_box, own_processes
@@ -48,6 +48,7 @@ class Boxes:
         self._attempt, self._stop = attempt, stop
         self.fitted: Fitted = scoping.of_agent((), "")
         self.memory_kills = 0
+        self.cache: Path | None = None  #: of the project's packages, lent to this attempt
 
     def box(
         self,
@@ -70,7 +71,7 @@ class Boxes:
             readable=(*map(Path, made.objects), *shown, *readable),
             pinned=made.pinned,
             guarded=made.guarded,
-            writable=(*writable, *resolved.paths("writable")),
+            writable=(*writable, *resolved.paths("writable"), *([self.cache] if self.cache else [])),
             masks=resolved.elsewhere if whole else (*resolved.elsewhere, *resolved.masks),
             env={**self._env(folder, made), **(network.env if network else {}), **(env or {})},
             network=network is not None and network.open,
@@ -103,6 +104,7 @@ class Boxes:
         rustup = Path.home() / ".rustup"
         if rustup / "toolchains" in shown:
             base["RUSTUP_HOME"] = str(rustup)
+        base |= caches.variables(self.cache) if self.cache else {}
         return base | {name: os.environ[name] for name in self.fitted.scope.env if name in os.environ}
 
     async def follow(self, program: Program, box: Box, limits: Limits, network: Network, talk: Talk) -> Exit:

@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -26,7 +26,7 @@ from corral.events import Event, Noted
 from corral.model import CheckResult, Level, Net, RunPlan, Task, Tokens
 from corral.rules import naming
 from corral.rules.redact import Redactor, likely
-from corral.world import collecting, process, workspace
+from corral.world import caches, collecting, process, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits, Talk
@@ -65,6 +65,16 @@ class Host:
         self.unreached: str | None = None  #: why its provider could not be reached
 
     # --- the workspace
+
+    @contextlib.asynccontextmanager
+    async def with_cache(self, folder: Path) -> AsyncGenerator[None]:
+        """Have the project's package caches at hand, for setup, agent and checks."""
+        private = folder.with_name(f"{folder.name}-cache")
+        async with caches.lent(self.state, self.repository.git_dir, private, self._owner) as self.boxes.cache:
+            try:
+                yield
+            finally:
+                await workspace.remove(private)
 
     async def make(self, folder: Path, commit: str | None) -> Workspace:
         """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first."""
@@ -139,6 +149,8 @@ class Host:
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
         await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
+        for name in self._logins:
+            ears.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         env = {**command.env, **dressed.env}
         if boxed and "PATH" not in env and (first := dressed.search(command)):
             env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
