@@ -70,6 +70,14 @@ class McpServer(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class Form(Struct, frozen=True, kw_only=True):
+    """Two programs go by one name: what to ask the one that is installed, and what holds if the sign is missing."""
+
+    ask: tuple[str, ...]
+    sign: str
+    otherwise: tuple[str, str]  #: a setting of the agent and its value
+
+
 class AgentFacts(Struct, frozen=True, kw_only=True):
     """What is known about an agent's program before it is asked."""
 
@@ -82,6 +90,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     address: tuple[str, ...] = ()  #: environment variables that say where its provider is
     hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
     provider: Provider | None = None
+    form: Form | None = None
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
     resumes: bool = False
     reports_cost: bool = False

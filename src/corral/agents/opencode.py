@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Form, McpServer, Provider
 from corral.agents import opencode_go, trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
@@ -37,6 +37,7 @@ class OpenCode:
         programs=("opencode",),
         keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
         address=("OPENAI_BASE_URL",),
+        form=Form(ask=("run", "--help"), sign="--format", otherwise=("OPENCODE_LEGACY", "1")),
         provider=Provider(address="OPENAI_BASE_URL", keys=("OPENAI_API_KEY",)),
         hosts=(
             "api.anthropic.com",

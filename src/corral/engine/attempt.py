@@ -13,7 +13,7 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Hook, Steer
-from corral.engine import briefing, hooks, scoping
+from corral.engine import briefing, forms, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
 from corral.engine.outfit import Outfit
@@ -74,7 +74,7 @@ class AttemptCourse:
             record.outcome = "stopped"
             self.recorder.step("collected")
             return
-        dressed = self._dress()
+        dressed = await forms.as_installed(self._dress(), self.host.state)
         self._hooks = dressed.hooks
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes

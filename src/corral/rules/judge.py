@@ -39,7 +39,7 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
         )
     if why == "flood":
         return Verdict(
-            "failed", Failure("flood", "it printed more than 4 GB", "see `corral logs`; it may be in a loop")
+            "failed", Failure("flood", "it printed more than 4 GB, or asked on and on", "see `corral logs`; it may be in a loop")
         )
     if why in USED_UP:
         return Verdict("failed", USED_UP[why])
