@@ -41,7 +41,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "model": "the model to ask for; for `scripted` the script to play",
         "env": "names of variables that are passed on from your environment; nothing else is",
         "settings": "variables set here, name = value",
-        "hosts": "hosts it talks to; read and kept, but not enforced yet",
+        "hosts": "hosts it talks to besides those known of it: reachable from its box",
         "command": "any program as an agent; `{prompt}`, `{file}`, `{model}`, `{workspace}` are filled in",
         "prompt": "how it gets the task: as an argument, on stdin, or in a file",
         "output": "how what it prints is read",
@@ -72,17 +72,18 @@ MEANINGS: dict[str, dict[str, str]] = {
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
+        "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
         "read": "what may be read: patterns of paths in the workspace, or absolute ones",
         "write": "what may be written; in the workspace only where it may also be read",
         "readonly": "what may be read but not written, against a broader pattern of `write`",
         "env": "names of variables that are passed on from your environment, besides the agent's own",
-        "net": "`off`, `on`, or the hosts that may be reached besides the agent's own provider",
+        "net": "hosts that may be reached besides the agent's own provider; `off`: none; `on`: the open network",
         "memory_mb": "memory of all its processes together; not set: 4096",
         "processes": "processes at a time; not set: 512",
         "cpu_seconds": "time on the processor, for each process",
-        "disk_mb": "what the workspace may grow to",
+        "disk_mb": "what its workspace, home and temporary folder may grow to; not set: 20480",
         "file_mb": "the largest file it may write",
         "timeout": "wall clock for each try, as `--timeout`; the lower of the two holds",
     },
@@ -96,7 +97,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command"}  #: keys whose field in the code has another name
+FIELD_OF = {"setup": "command", "setup_net": "net"}  #: keys whose field in the code has another name
 
 
 # --- commands

@@ -109,6 +109,7 @@ CHANGING = (
     (re.compile(r"\b\d+(\.\d)? (s|min)\b"), "TIME"),
     (re.compile(r"  \d+[smhd]  "), "  AGE  "),
     (re.compile(r"Python \d[\d.]+"), "Python"),
+    (re.compile(r"\b(sandbox|sandbox level:) (full|strict)\b"), r"\1 BOXED"),  # as the machine and the user have it
     (re.compile(r"sandbox (full|strict)\b"), "sandbox LEVEL"),
     (re.compile(r" +"), " "),
 )

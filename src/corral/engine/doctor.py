@@ -17,11 +17,11 @@ from corral.engine.engine import Engine
 from corral.engine.outfit import PLAYERS, Outfit, placed
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
+from corral.model import Request
 from corral.world import git, process
 from corral.world.process import Start
 from corral.world.sandbox import visible
-from corral.world.sandbox.launchers import kind
-from corral.world.sandbox.probe import probe
+from corral.world.sandbox.probe import Held, at_least, probe
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
@@ -58,12 +58,14 @@ class Doctor(Struct, frozen=True, kw_only=True):
     ok: bool
     agents: tuple[AgentReport, ...]
     parts: tuple[Part, ...]
+    sandbox: Held  #: the level that holds, and what each better one lacks
 
 
 async def examine(engine: Engine) -> Doctor:
     """Look at everything a run needs."""
     found = await list_agents(engine, strict=False)
-    parts = [await _sandbox(engine), await _git(), _store(engine), _settings(engine)]
+    held = await _held(engine)
+    parts = [_sandbox(held), await _git(), _store(engine), _settings(engine)]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
@@ -74,7 +76,7 @@ async def examine(engine: Engine) -> Doctor:
                 remedy="install one, e.g. npm install -g @anthropic-ai/claude-code",
             )
         )
-    return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts))
+    return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts), sandbox=held)
 
 
 async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentReport]:
@@ -185,13 +187,21 @@ def _login(dressed: Outfit) -> str:
     return "-"
 
 
-async def _sandbox(engine: Engine) -> Part:
+async def _held(engine: Engine) -> Held:
+    """Ask anew, whatever is remembered: something may just have been mended, or broken."""
     engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = await probe(engine.home / "probe.json")
-    used = "compiled launcher" if kind() == "compiled" else "Python launcher"
-    if held.level == "none":
-        return Part(name="sandbox", ok=False, found=f"none: {held.reason}", remedy=held.remedy)
-    return Part(name="sandbox", ok=True, found=f"{held.level} ({used}; the network is still shared)")
+    remembered = engine.home / "probe.json"
+    remembered.unlink(missing_ok=True)
+    return await probe(remembered)
+
+
+def _sandbox(held: Held) -> Part:
+    needed = Request(prompt="").require
+    ok = at_least(held.level, needed)
+    found = f"{held.level} ({held.launcher} launcher)"
+    if ok:
+        return Part(name="sandbox", ok=True, found=found)
+    return Part(name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy)
 
 
 async def _git() -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,7 +16,8 @@ from corral.engine.importing import add, import_agents
 from corral.frontends.cli import corral, words
 from corral.frontends.cli.look import json_option
 
-HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP", "PROGRAM")
+HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP")
+INDENT = " " * 14
 
 
 @click.command()
@@ -36,7 +38,7 @@ def agents(*, as_json: bool, file: Path | None, like: str, write: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
-        click.echo("\n".join(words.table(HEAD, [_row(agent) for agent in found])))
+        click.echo("\n".join(_table(found)))
 
 
 def _import(file: Path, like: str, *, write: bool) -> None:
@@ -71,17 +73,30 @@ def _row(agent: AgentReport) -> tuple[str, ...]:
         "reported" if agent.reports_cost else "unknown",
         "yes" if agent.mcp else "no",
         "yes" if agent.acp else "no",
-        "; ".join(words for words in (agent.program or "not found", agent.remedy) if words),
     )
 
 
+def _table(found: Sequence[AgentReport]) -> list[str]:
+    """Lay out the agents; what may be long, and must not be cut, stands below the table."""
+    lines = words.table(HEAD, [_row(agent) for agent in found])
+    usable = [(agent.name, agent.program) for agent in found if agent.program]
+    lacking = [(agent.name, agent.remedy) for agent in found if agent.remedy]
+    size = max(len(agent.name) for agent in found)
+    for head, rows in (("their programs:", usable), ("what helps where one is missing or old:", lacking)):
+        if rows:
+            lines += ["", head, *(f"  {name:<{size}}  {text}" for name, text in rows)]
+    return lines
+
+
 def _report(report: Doctor) -> list[str]:
-    lines = words.table(HEAD, [_row(agent) for agent in report.agents])
-    lines.append("")
+    lines = [*_table(report.agents), ""]
     for part in report.parts:
         lines.append(f"{'ok ' if part.ok else 'BAD'}  {part.name:<9}{part.found}")
-        if part.remedy:
-            lines.append(f"     {'':<9}fix: {part.remedy}")
+        better = report.sandbox.wanting if part.name == "sandbox" else ()
+        for each in better:
+            lines += [f"{INDENT}not {each.level}: {each.reason}", f"{INDENT}fix: {each.remedy}"]
+        if part.remedy and part.remedy not in [each.remedy for each in better]:
+            lines.append(f"{INDENT}fix: {part.remedy}")
     lines += ["", 'ready: corral run "..."' if report.ok else "nothing can run here yet: see the fixes above"]
     return lines
 

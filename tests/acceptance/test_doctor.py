@@ -1,0 +1,82 @@
+"""`corral doctor`: why a better level does not hold, what helps, and a table that can be read at 100 columns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_levels import with_bubblewrap
+from tests.rig.command import Corral
+from tests.rig.levels import BOXED
+from tests.rig.person import Person
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
+LEVELS = ["full", "strict", "container", "landlock", "none"]  #: of Linux, the best first
+
+
+def better(report: dict[str, dict[str, str]]) -> list[str]:
+    return LEVELS[: LEVELS.index(report["sandbox"]["level"])]
+
+
+def test_for_each_better_level_it_says_why_not_and_what_helps(person: Person) -> None:
+    person.agent("mine", "true")
+    report = person("doctor", "--json").json
+    assert report["ok"] is True
+    assert report["sandbox"]["level"] in BOXED
+    told = person("doctor").out
+    assert [each["level"] for each in report["sandbox"]["wanting"]] == better(report)
+    for each in report["sandbox"]["wanting"]:
+        assert each["reason"]
+        assert each["remedy"]
+        assert f"not {each['level']}: {each['reason']}\n" in told
+        assert f"fix: {each['remedy']}\n" in told
+
+
+def test_without_bubblewrap_one_command_helps_and_nothing_is_ready(corral: Corral) -> None:
+    with_bubblewrap(corral)
+    corral.agent("mine", "true")
+    outcome = corral("doctor", "--json")
+    assert outcome.code == 1
+    report = outcome.json
+    assert [each["level"] for each in report["sandbox"]["wanting"]] == better(report)
+    assert {"full", "strict", "container"} <= set(better(report))
+    (part,) = [part for part in report["parts"] if not part["ok"]]
+    assert part["name"] == "sandbox"
+    assert "strict is asked for: bubblewrap is not installed" in part["found"]
+    told = corral("doctor").out
+    assert "not strict: bubblewrap is not installed" in told
+    assert "not container: " in told
+    assert "fix: sudo apt-get install bubblewrap" in told
+    assert "nothing can run here yet" in told
+
+
+@pytest.mark.parametrize(("value", "kind"), [("", "compiled"), ("1", "python")])
+def test_it_says_which_launcher_is_used(corral: Corral, value: str, kind: str) -> None:
+    env = {"CORRAL_PYTHON_LAUNCHER": value}
+    report = corral("doctor", "--json", env=env).json
+    assert report["sandbox"]["launcher"] == kind
+    assert f"{kind} launcher" in corral("doctor", env=env).out
+
+
+def test_it_asks_anew_and_does_not_repeat_what_was_once_true(corral: Corral) -> None:
+    held = corral("doctor", "--json").json["sandbox"]
+    remembered = corral.home / "probe.json"
+    (key,) = json.loads(remembered.read_text())
+    remembered.write_text(json.dumps({key: {**held, "level": "none", "reason": "long ago"}}))
+    assert corral("doctor", "--json").json["sandbox"] == held
+
+
+def test_at_100_columns_nothing_is_cut(corral: Corral) -> None:
+    corral.agent("mine", "true")
+    key = {"COLUMNS": "100", "ANTHROPIC_API_KEY": "x" * 20}
+    rows = {row["name"]: row for row in corral("agents", "--json", env=key).json}
+    told = corral("doctor", env=key).out
+    assert "…" not in told
+    table = told.partition("\n\n")[0].splitlines()
+    assert len(table) == 1 + len(rows)
+    assert max(map(len, table)) <= 100
+    assert any(str(Path(rows["mine"]["program"])) in line for line in told.splitlines())
+    for row in rows.values():
+        assert row["program"] or row["remedy"]
+        assert f"{row['remedy']}\n" in told
