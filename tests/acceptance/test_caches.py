@@ -19,7 +19,8 @@ def test_an_attempt_finds_what_an_earlier_one_of_the_project_fetched(corral: Cor
 
 def test_two_at_once_do_not_share_one(corral: Corral) -> None:
     corral.agent(
-        "first", 'mkdir -p "$UV_CACHE_DIR"; echo x > "$UV_CACHE_DIR/a"; echo ready; until test -e go; do sleep 0.02; done'
+        "first",
+        'mkdir -p "$UV_CACHE_DIR"; echo x > "$UV_CACHE_DIR/a"; echo ready; until test -e go; do sleep 0.02; done',
     )
     corral.agent("second", 'ls -A "$UV_CACHE_DIR" > seen.txt 2>&1; echo b > b.txt')
     repo = corral.repo(files={".gitignore": "go\n"})

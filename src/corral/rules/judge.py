@@ -38,9 +38,8 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
             "timed_out", Failure("crash", f"{words} {limit}", f"raise it with --{why if why == 'timeout' else 'idle'}")
         )
     if why == "flood":
-        return Verdict(
-            "failed", Failure("flood", "it printed more than 4 GB, or asked on and on", "see `corral logs`; it may be in a loop")
-        )
+        words = "it printed more than 4 GB, or asked on and on and never listened"
+        return Verdict("failed", Failure("flood", words, "see `corral logs`; it may be in a loop"))
     if why in USED_UP:
         return Verdict("failed", USED_UP[why])
     if ended is None:
