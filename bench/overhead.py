@@ -1,4 +1,4 @@
-"""What corral adds to a task: against `git worktree add` + the program + `git diff`, and against a bare claude."""
+"""What corral adds to a task: against `git worktree add` + the program + `git diff`, and against bare agents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Self
 
 from bench.measure import Promise, interleaved
+from corral import agents
+from corral.adapter import AgentProfile, AgentTask
+from corral.agents import Agent
 from corral.engine.engine import Engine
 from corral.events import Heard
 from corral.model import Level, Request, Run
 from corral.testing import ScriptedModel, Turn
 
+KEY = "sk-scripted-0123456789"
 AGENT = "#!/bin/sh\necho 'a change' >> file-1.txt\n"
 GIT = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -47,27 +51,70 @@ def measure() -> list[Promise]:
                 "goal 3.5",
             ),
             Promise("the same at level none", "git worktree add + exec + git diff", unboxed / bare, 2.0),
-            *_claude(place, repository),
+            *_agents(place, repository),
         ]
 
 
-def _claude(place: Path, repository: Path) -> list[Promise]:
+def _agents(place: Path, repository: Path) -> list[Promise]:
+    """Whole runs of real agents, boxed and bare: the same command, written by the agent's own file."""
     found = importlib.util.find_spec("claude_agent_sdk")
     if found is None or found.origin is None:
         raise SystemExit("the real claude is not installed: run tools/bootstrap dev")
-    program = Path(found.origin).parent / "_bundled" / "claude"
+    programs = Path(Path(".venv/agents").read_text(encoding="utf-8").strip())
+    os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+    claude = str(Path(found.origin).parent / "_bundled" / "claude")
+    return [
+        _agent(
+            place, repository, "claude", {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": KEY}, program=claude, most=1.15
+        ),
+        _agent(place, repository, "codex:gpt-5", {"OPENAI_BASE_URL": "/v1", "OPENAI_API_KEY": KEY}),
+        _agent(place, repository, "gemini:gemini-2.5-flash", {"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_KEY": KEY}),
+    ]
+
+
+def _agent(
+    place: Path,
+    repository: Path,
+    choice: str,
+    settings: dict[str, str],
+    *,
+    program: str | None = None,
+    most: float = 1.2,
+) -> Promise:
+    name, _, model = choice.partition(":")
     turns = [Turn(text="I write.", sh="echo more >> file-2.txt"), Turn(text="Done.")]
-    with ScriptedModel(turns) as model:
-        env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-scripted"}
-        settings = ", ".join(f'{key} = "{value}"' for key, value in env.items())
-        _configure(place, f'[agents.claude]\nprogram = "{program}"\nsettings = {{ {settings} }}\n')
+    with ScriptedModel(turns) as served:
+        given = {key: served.url + value if key.endswith("_URL") else value for key, value in settings.items()}
+        profile = AgentProfile(settings=given, program=program)
+        words = ", ".join(f'{key} = "{value}"' for key, value in given.items())
+        named = f'program = "{program}"\n' if program else ""
+        _configure(place, f"[agents.{name}]\n{named}settings = {{ {words} }}\n")
         with _Corral(place) as corral:
             bare, boxed = interleaved(
                 7,
-                lambda: _bare_claude(place, repository, program, env),
-                lambda: corral.run(repository, "claude"),
+                lambda: _bare_agent(place, repository, agents.find(name, {name: profile}), model or None, given),
+                lambda: corral.run(repository, choice),
             )
-    return [Promise("a task with the real claude, in the box", "a bare claude run", boxed / bare, 1.15)]
+    return Promise(f"a task with the real {name}, in the box", f"a bare {name} run", boxed / bare, most)
+
+
+def _bare_agent(place: Path, repository: Path, agent: Agent, model: str | None, settings: dict[str, str]) -> None:
+    home = place / f"home-{uuid.uuid4().hex}"
+    home.mkdir()
+    command = agent.start(AgentTask(prompt="do it", workspace=str(repository), home=str(home), model=model))
+    for name, content in command.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(content)
+    base = {"PATH": os.environ["PATH"], "HOME": str(home), "IS_SANDBOX": "1"}
+    subprocess.run(
+        command.argv,
+        cwd=repository,
+        env={**base, **command.env, **settings},
+        input=command.stdin,
+        check=True,
+        capture_output=True,
+    )
+    _git(repository, "checkout", "--quiet", ".")
 
 
 def _bare(repository: Path, argv: list[str]) -> None:
@@ -75,23 +122,6 @@ def _bare(repository: Path, argv: list[str]) -> None:
     _git(repository, "worktree", "add", "--quiet", "-b", tree.name, str(tree))
     subprocess.run(argv, cwd=tree, check=True, capture_output=True)
     _git(tree, "diff", "HEAD")
-
-
-def _bare_claude(place: Path, repository: Path, program: Path, env: dict[str, str]) -> None:
-    home = place / f"home-{uuid.uuid4().hex}"
-    home.mkdir()
-    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
-    argv = [str(program), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
-    argv += ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"]
-    subprocess.run(
-        argv,
-        cwd=repository,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude"), **quiet, **env},
-        input=b"do it",
-        check=True,
-        capture_output=True,
-    )
-    _git(repository, "checkout", "--quiet", ".")
 
 
 class _Corral:

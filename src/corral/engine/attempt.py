@@ -82,11 +82,11 @@ class AttemptCourse:
         self._guard.keep_secrets(dressed)
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self.host.boxes.fitted = fitted
-        await self._guard.look()
         if record.continues:
-            made, told = await self.host.take_over(self.folder), prompt.continued(record.steers)
+            made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
+            told = prompt.continued(record.steers)
         else:
-            made = await self.host.make(self.folder, self.host.plan.base)
+            made, _ = await asyncio.gather(self.host.make(self.folder, self.host.plan.base), self._guard.look())
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
         for note in await self.host.fit(made, fitted):
@@ -163,8 +163,9 @@ class AttemptCourse:
             self.attempt.cost = Cost(self.record.cost_usd, "fixed")
 
     async def _collect(self) -> None:
-        await self._guard.compare()
-        taken = await self.host.collect(self.folder, self.node.id, self.record.run)
+        taken, _ = await asyncio.gather(
+            self.host.collect(self.folder, self.node.id, self.record.run), self._guard.compare()
+        )
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved

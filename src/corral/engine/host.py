@@ -148,7 +148,7 @@ class Host:
         argv, readable = dressed.resolve(command)
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
-        await self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
+        self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
         for name in self._logins:
             ears.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         env = {**command.env, **dressed.env}
@@ -216,16 +216,14 @@ class Host:
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
 
-    async def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
+    def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():
-            workspace.write_below(home, name, io.BytesIO(content))
+            workspace.write_below(home, name, io.BytesIO(content), self._owner)
         for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
             source = Path.home() / name
             if source.is_file():
                 self._logins.append(name)
-                workspace.write_below(home, name, io.BytesIO(source.read_bytes()))
-        if self._owner:
-            await workspace.give(home, self._owner)
+                workspace.write_below(home, name, io.BytesIO(source.read_bytes()), self._owner)
 
     def _skills(self) -> dict[str, bytes]:
         """Return the files of the task's skills, as they are to lie in HOME."""

@@ -61,6 +61,7 @@ async def prepare(request: Request, state: Path) -> Submission:
         raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
     found = await git.discover(folder)
     uncommitted = asyncio.create_task(_uncommitted(found, request.base))  # git looks while we do
+    hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head)) if found else None
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)
@@ -88,7 +89,7 @@ async def prepare(request: Request, state: Path) -> Submission:
         repository = found.repository
         base, into = await _base(found, request.base)
         notes = await uncommitted
-    ignore = await agentignore(repository, base)
+    ignore = await hidden if hidden else ""
     scopes = (*settings.scopes, *_asked_scope(request))
     fitted = await scoping.fit(
         scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top)
