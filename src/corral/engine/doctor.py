@@ -190,9 +190,13 @@ def _login(dressed: Outfit) -> str:
 async def _held(engine: Engine) -> Held:
     """Ask anew, whatever is remembered: something may just have been mended, or broken."""
     engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    remembered = engine.home / "probe.json"
-    remembered.unlink(missing_ok=True)
-    return await probe(remembered)
+    remembered, anew = engine.home / "probe.json", engine.home / f"probe-{os.getpid()}.json"
+    held = await probe(anew)
+    if anew.exists():
+        anew.replace(remembered)
+    else:  # not good enough to be remembered
+        remembered.unlink(missing_ok=True)
+    return held
 
 
 def _sandbox(held: Held) -> Part:
