@@ -53,13 +53,17 @@ def test_what_is_hidden_is_empty_in_the_box_and_whole_in_the_commit(corral: Corr
     assert [check["exit_code"] for check in attempt["checks"]] == [0]
 
 
-def test_an_agent_that_says_add_all_does_not_delete_what_it_does_not_see(corral: Corral, repo: Repo) -> None:
-    corral.agent("mine", "echo x > src/x; git add -A && git commit -qm all; git rm -rq --cached docs; git commit -qm rm")
+def test_what_it_does_not_see_it_cannot_delete(corral: Corral, repo: Repo) -> None:
+    script = """
+    echo x > src/x; git add -A; git commit -qm all
+    git ls-files -z docs | git update-index -z --force-remove --stdin; git commit -qm less
+    rm -f .git/index; git reset -q; git add -A
+    """
+    corral.agent("mine", script)
     outcome = corral.run(repo, "t", "--agent", "mine", "--read", "src/**")
-    if outcome.code == 0:
-        assert repo.read(outcome.attempt["commit"], "docs/d.txt") == "four"
-    else:  # what it took out of the index by name is a deletion, outside of what it may write
-        strays(outcome, "docs/d.txt")
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["files_changed"] == ["src/x"]
+    assert repo.read(outcome.attempt["commit"], "docs/d.txt") == "four"
 
 
 @pytest.mark.parametrize("order", [["**", "!docs/**", "docs/open/**"], ["docs/open/**", "**", "!docs/**"]])
@@ -102,6 +106,12 @@ def test_without_a_box_what_strayed_is_found_in_the_change(
     outcome = corral.run(repo, "t", "--agent", "mine", "--write", "src/**", "--retries", "0", *BARE)
     strays(outcome, *paths)
     assert outcome.attempt["branch"] in repo.git("branch", "--list", "--format=%(refname:short)")
+
+
+def test_without_a_box_a_change_of_what_was_to_be_hidden_is_found(corral: Corral) -> None:
+    repo = corral.repo(files={**FILES, ".agentignore": "docs/\n"})
+    corral.agent("mine", "echo y > docs/d.txt; echo x > x")
+    strays(corral.run(repo, "t", "--agent", "mine", "--retries", "0", *BARE), "docs/d.txt")
 
 
 def test_without_a_box_what_stays_inside_is_done(corral: Corral, repo: Repo) -> None:
@@ -218,10 +228,6 @@ def test_the_scope_is_explained_and_nothing_started(corral: Corral, repo: Repo) 
 # --- bad input
 
 
-def table(text: str) -> list[str]:
-    return ["--scope", text]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words", "hint"),
     [
@@ -245,7 +251,6 @@ def table(text: str) -> list[str]:
         (["--scope", "small.toml"], ["memory_mb"], ""),
         (["--scope", "broken.toml"], ["broken.toml"], ""),
         (["--scope", "few.toml"], ["processes"], ""),
-        (["--require-sandbox", "container"], ["container"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -93,14 +93,18 @@ class Host:
         resolved = self.boxes.fitted.resolved
         for folder in resolved.missing:
             workspace.make_below(made.tree, folder, self._owner)
-        hidden = [str(mask.path.relative_to(made.tree)) for mask in resolved.masks if mask.mode == "hidden"]
-        if hidden:
-            await workspace.leave_alone(made.tree, hidden, self._owner)
+        if hidden := self._hidden(made):
+            await self._aside(workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git")
         notes: list[str] = []
         if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
             found = await asyncio.to_thread(dangerous_links, made.tree)
             notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
         return [*notes, *resolved.notes]
+
+    def _hidden(self, made: Workspace) -> list[str]:
+        """Return what of the workspace the agent's box covers up."""
+        masks = self.boxes.fitted.resolved.masks if own_processes(self.level) else ()
+        return [str(mask.path.relative_to(made.tree)) for mask in masks if mask.mode == "hidden"]
 
     async def take_over(self, folder: Path) -> Workspace:
         """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
@@ -141,7 +145,9 @@ class Host:
             env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
         writable = (folder / "out",) if boxed else ()
         box = self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
-        if alone:  # one box is quicker than two, and whoever works there may collect there
+        # One box is quicker than two, and whoever works there may collect there; but it must see what is to be kept.
+        alone = alone and not self._hidden(made)
+        if alone:
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
@@ -223,11 +229,15 @@ class Host:
         await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
         box = self.boxes.box(made, out.parent, writable=(out,))
+        await self._aside(command, box, "be collected")
+
+    async def _aside(self, command: Sequence[str], box: Box, what: str) -> None:
+        """Run a command of ours in a box that nobody is in."""
         with confine(command, box, self.level, tag=self.attempt) as start:
             finished = await process.run(start)
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
-            raise CorralError(f"the work cannot be collected: {words[-200:]}")
+            raise CorralError(f"the work cannot {what}: {words[-200:]}")
 
     def _message(self) -> str:
         return f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
