@@ -180,7 +180,7 @@ class AttemptCourse:
         if self.record.outcome != "done":
             await self._over(Verdict(self.record.outcome or "failed", self.attempt.error))
             return
-        if strayed := judge.of_scope(self.attempt.sandbox.violations):
+        if strayed := judge.of_scope(self.attempt.sandbox.violations, self._guard.patch):
             await self._over(strayed)
             return
         checks = await self._checks()

@@ -25,6 +25,7 @@ class Guard:
     def __init__(self, recorder: Recorder, host: Host) -> None:
         self._recorder, self._host = recorder, host
         self._before: Snapshot | None = None
+        self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
     def keep_secrets(self, dressed: Outfit) -> None:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
@@ -57,7 +58,8 @@ class Guard:
             self._recorder.emit(Noted(note))
         if told.violations:
             patch = await tripwire.save(self._host.repository, self._before, told.violations)
-            self._host.keep("foreign.patch", patch)
+            if patch:
+                self.patch = str(self._host.keep("foreign.patch", patch))
             self.violate(told.violations)
 
     async def _snapshot(self) -> Snapshot:

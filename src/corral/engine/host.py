@@ -201,11 +201,12 @@ class Host:
         for name in self._logins:
             (folder / "home" / name).unlink(missing_ok=True)
 
-    def keep(self, name: str, content: str | bytes) -> None:
-        """Keep something beside the attempt's logs, without secrets."""
+    def keep(self, name: str, content: str | bytes) -> Path:
+        """Keep something beside the attempt's logs, without secrets; return where."""
         self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = content.encode(errors="replace") if isinstance(content, str) else content
         (self.logs / name).write_bytes(self.redactor.data(data))
+        return self.logs / name
 
     def siblings(self) -> tuple[Path, ...]:
         """Return the workspaces in which nobody can be at work: nothing was made in them for long."""
