@@ -288,14 +288,20 @@ class Host:
         )
 
     async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
-        def raw(_: str, chunk: bytes) -> None:
-            clean = self.redactor.data(chunk)
+        streams = {name: self.redactor.stream() for name in ("stdout", "stderr")}
+
+        def take(clean: bytes) -> None:
             log.write(clean)
             tail.write(clean)
+
+        def raw(name: str, chunk: bytes) -> None:
+            take(streams[name].feed(chunk))
 
         try:
             return await self.boxes.follow(Program(argv=argv, raw=raw), box, limits, network, Talk())
         finally:
+            for stream in streams.values():
+                take(stream.close())
             log.close()
 
 
