@@ -133,6 +133,8 @@ class Host:
         await network.allow()
         if boxed:
             dressed = network.dress(dressed, ears.metered)
+        if self.boxes.fitted.scope.net == "on":
+            ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
         for name in network.left:
             ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
         command = dressed.agent.start(task)
