@@ -79,8 +79,8 @@ class AttemptCourse:
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
-        self._guard.keep_secrets(dressed)
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
+        self._guard.keep_secrets(dressed, fitted.scope.env)
         self.host.boxes.fitted = fitted
         if record.continues:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
@@ -187,7 +187,7 @@ class AttemptCourse:
         if self.record.outcome != "done":
             await self._over(Verdict(self.record.outcome or "failed", self.attempt.error))
             return
-        if strayed := judge.of_scope(self.attempt.sandbox.violations):
+        if strayed := judge.of_scope(self.attempt.sandbox.violations, self._guard.patch):
             await self._over(strayed)
             return
         checks = await self._checks()
@@ -260,12 +260,13 @@ class AttemptCourse:
         await self._over(Verdict("failed", Failure(kind, words + where, hint)))
 
     async def _over(self, verdict: Verdict) -> None:
-        record, attempt = self.record, self.attempt
+        record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
+        verdict = clean(verdict)
         attempt.status, attempt.error = verdict.status, verdict.error
         record.ended = time.time()
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
-            record.receipt = self._receipt(attempt.commit)
+            record.receipt = clean(self._receipt(attempt.commit))
             await asyncio.gather(self._note(record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:

@@ -11,7 +11,7 @@ from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.events import Noted, Reached
 from corral.model import SandboxReport, Violation
-from corral.rules.redact import Redactor, likely
+from corral.rules.redact import Redactor, likely, passed
 from corral.world import tripwire
 from corral.world.sandbox.confine import own_processes
 from corral.world.tripwire import Snapshot, Surroundings
@@ -24,12 +24,15 @@ class Guard:
 
     def __init__(self, recorder: Recorder, host: Host) -> None:
         self._recorder, self._host = recorder, host
+        recorder.redactor = host.redactor
         self._before: Snapshot | None = None
+        self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
-    def keep_secrets(self, dressed: Outfit) -> None:
+    def keep_secrets(self, dressed: Outfit, names: Sequence[str]) -> None:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
-        names = {*dressed.agent.facts.keys, *dressed.profile.env}
-        given = {name: value for name, value in dressed.env.items() if name in names} | likely(dressed.env)
+        of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
+        given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
+        given |= passed({name: os.environ[name] for name in names if name in os.environ})
         self._host.redactor = self._recorder.redactor = Redactor({**likely(os.environ), **given})
 
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
@@ -57,7 +60,8 @@ class Guard:
             self._recorder.emit(Noted(note))
         if told.violations:
             patch = await tripwire.save(self._host.repository, self._before, told.violations)
-            self._host.keep("foreign.patch", patch)
+            if patch:
+                self.patch = str(self._host.keep("foreign.patch", patch))
             self.violate(told.violations)
 
     async def _snapshot(self) -> Snapshot:

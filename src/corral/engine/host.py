@@ -106,14 +106,18 @@ class Host:
         resolved = self.boxes.fitted.resolved
         for folder in resolved.missing:
             workspace.make_below(made.tree, folder, self._owner)
-        hidden = [str(mask.path.relative_to(made.tree)) for mask in resolved.masks if mask.mode == "hidden"]
-        if hidden:
-            await workspace.leave_alone(made.tree, hidden, self._owner)
+        if hidden := self._hidden(made):
+            await self._aside(workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git")
         notes: list[str] = []
         if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
             found = await asyncio.to_thread(dangerous_links, made.tree)
             notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
         return [*notes, *resolved.notes]
+
+    def _hidden(self, made: Workspace) -> list[str]:
+        """Return what of the workspace the agent's box covers up."""
+        masks = self.boxes.fitted.resolved.masks if own_processes(self.level) else ()
+        return [str(mask.path.relative_to(made.tree)) for mask in masks if mask.mode == "hidden"]
 
     async def take_over(self, folder: Path) -> Workspace:
         """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
@@ -142,6 +146,8 @@ class Host:
         await network.allow()
         if boxed:
             dressed = network.dress(dressed, ears.metered)
+        if self.boxes.fitted.scope.net == "on":
+            ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
         for name in network.left:
             ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
         command = dressed.agent.start(task)
@@ -156,7 +162,9 @@ class Host:
             env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
         writable = (folder / "out",) if boxed else ()
         box = self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
-        if alone:  # one box is quicker than two, and whoever works there may collect there
+        # One box is quicker than two, and whoever works there may collect there; but it must see what is to be kept.
+        alone = alone and not self._hidden(made)
+        if alone:
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
@@ -239,11 +247,12 @@ class Host:
         for name in self._logins:
             (folder / "home" / name).unlink(missing_ok=True)
 
-    def keep(self, name: str, content: str | bytes) -> None:
-        """Keep something beside the attempt's logs, without secrets."""
+    def keep(self, name: str, content: str | bytes) -> Path:
+        """Keep something beside the attempt's logs, without secrets; return where."""
         self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = content.encode(errors="replace") if isinstance(content, str) else content
         (self.logs / name).write_bytes(self.redactor.data(data))
+        return self.logs / name
 
     def siblings(self) -> tuple[Path, ...]:
         """Return the workspaces in which nobody can be at work: nothing was made in them for long."""
@@ -267,11 +276,15 @@ class Host:
         await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
         box = self.boxes.box(made, out.parent, writable=(out,))
+        await self._aside(command, box, "be collected")
+
+    async def _aside(self, command: Sequence[str], box: Box, what: str) -> None:
+        """Run a command of ours in a box that nobody is in."""
         with confine(command, box, self.level, tag=self.attempt) as start:
             finished = await process.run(start)
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
-            raise CorralError(f"the work cannot be collected: {words[-200:]}")
+            raise CorralError(f"the work cannot {what}: {words[-200:]}")
 
     def _message(self) -> str:
         return f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
@@ -321,14 +334,20 @@ class Host:
         )
 
     async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
-        def raw(_: str, chunk: bytes) -> None:
-            clean = self.redactor.data(chunk)
+        streams = {name: self.redactor.stream() for name in ("stdout", "stderr")}
+
+        def take(clean: bytes) -> None:
             log.write(clean)
             tail.write(clean)
+
+        def raw(name: str, chunk: bytes) -> None:
+            take(streams[name].feed(chunk))
 
         try:
             return await self.boxes.follow(Program(argv=argv, raw=raw), box, limits, network, Talk())
         finally:
+            for stream in streams.values():
+                take(stream.close())
             log.close()
 
 

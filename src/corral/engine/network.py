@@ -28,6 +28,7 @@ from corral.world.proxy.secret import Secret
 from corral.world.registries import registries
 
 EGRESS, PROVIDER = 8118, 8119  #: ports on the box's own loopback
+UNPRIVILEGED = 1024
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -102,7 +103,8 @@ class Network:
         """Return the ports of this machine's own loopback that were named: programs speak to those without a proxy."""
         found = [re.fullmatch(r"(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)", word) for word in self._words]
         ports = [int(each.group(1)) for each in found if each] if self.own else []
-        return [port for port in dict.fromkeys(ports) if port not in (EGRESS, PROVIDER)]
+        # Those below 1024 nobody may listen on in the box: they are reached through the proxy.
+        return [port for port in dict.fromkeys(ports) if port >= UNPRIVILEGED and port not in (EGRESS, PROVIDER)]
 
     @property
     def env(self) -> dict[str, str]:

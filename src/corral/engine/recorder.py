@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from msgspec import structs
 
 from corral.errors import CorralError
-from corral.events import DECODER, VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
+from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
 from corral.rules.redact import Redactor
@@ -39,7 +39,9 @@ class Recorder:
     def step(self, phase: Phase) -> None:
         """Store that the attempt has come this far."""
         self.record.phase = phase
-        self._store.save_attempt(self.record)
+        clean = self.redactor.value
+        record = structs.replace(self.record, attempt=clean(self.attempt), saved=clean(self.record.saved))
+        self._store.save_attempt(record)
 
     def new_turn(self) -> None:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
@@ -55,9 +57,8 @@ class Recorder:
         vital = isinstance(event, VITAL)
         if isinstance(event, Limited) and event.until is None:
             event = Limited(event.message, quota.until(event.message, time.time(), zone))
+        event = self.redactor.value(event)
         body = ENCODER.encode(event)
-        if (clean := self.redactor.data(body)) != body:
-            body, event = clean, DECODER.decode(clean)
         if vital:
             self._act_on(event)
         if len(body) > MOST_TEXT:

@@ -61,14 +61,22 @@ def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | Non
     return Verdict("failed", Failure("network", unreached, own or "is its address right, and is it up?"))
 
 
-def of_scope(violations: Sequence[Violation]) -> Verdict | None:
+def of_scope(violations: Sequence[Violation], patch: str | None = None) -> Verdict | None:
     """Judge what an attempt did that it was not to do; only writes count: asking for a host does no harm."""
-    written = [each for each in violations if each.kind != "net"]
-    if not written:
-        return None
-    names = ", ".join(f"{each.path}" for each in written[:5]) + (" ..." if len(written) > 5 else "")
-    words = f"it wrote outside its scope: {names}"
-    return Verdict("failed", Failure("scope_violation", words, "see `corral run --explain-scope`; widen [scope] write"))
+    foreign = [f"{each.kind} {each.path}" for each in violations if each.kind not in ("net", "write")]
+    if foreign:
+        words = f"it wrote to what is not its own: {_some(foreign)}" + (f"; kept as a patch: {patch}" if patch else "")
+        hint = f"take it back: git apply --reverse {patch}" if patch else "look at what it did there, and take it back"
+        return Verdict("failed", Failure("scope_violation", words, hint))
+    written = [each.path for each in violations if each.kind == "write"]
+    if written:
+        words, hint = f"it wrote outside its scope: {_some(written)}", "see `corral run --explain-scope`"
+        return Verdict("failed", Failure("scope_violation", words, f"{hint}; widen [scope] write"))
+    return None
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
 def of_work(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
+
+from msgspec import Struct, structs
 
 SHORTEST = 8  #: a shorter value would be found in every second word
 LONGEST_SHAPE = 16384  #: no shape fits more than this, so no more is ever held back
-LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|DSN|PRIVATE", re.IGNORECASE)
+LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR(?!I))|COOKIE|DSN|PRIVATE", re.IGNORECASE)
+ORDINARY = re.compile(r"[A-Za-z_./ -]*")  #: a word, a path: to take it out everywhere would harm more than help
+T = TypeVar("T")
 
 #: How a shape begins -> how it goes on. The beginnings are plain text, so that a search for all of them is quick;
 #: what follows ends where its alphabet ends, and nothing is tried twice. `(?P<keep>` is left standing.
@@ -72,6 +78,29 @@ class Redactor:
         data = text.encode("utf-8", "surrogatepass")
         # Most text holds none: that is found out quickly, and the text itself comes back.
         return self.data(data).decode("utf-8", "surrogatepass") if self._begin.search(data) else text
+
+    def value(self, value: T) -> T:
+        """Return a value of any make without secrets in its texts; it is the same one where there are none."""
+        return cast("T", self._value(value))
+
+    def _value(self, value: Any) -> Any:  # noqa: ANN401 -- it is taken as it comes
+        match value:
+            case str():
+                return self.text(value)
+            case Struct():
+                old = {name: getattr(value, name) for name in _texts(type(value))}
+                new = {name: self._value(part) for name, part in old.items()}
+                changed = {name: part for name, part in new.items() if part is not old[name]}
+                return structs.replace(value, **changed) if changed else value
+            case list() | tuple():
+                parts = cast("list[Any] | tuple[Any, ...]", value)
+                clean = [self._value(part) for part in parts]
+                same = all(one is other for one, other in zip(parts, clean, strict=True))
+                return value if same else type(parts)(clean)
+            case dict():
+                return {self._value(key): self._value(part) for key, part in cast("dict[Any, Any]", value).items()}
+            case _:
+                return value
 
     def data(self, data: bytes) -> bytes:
         """Return the bytes without secrets; all else is as it was."""
@@ -150,6 +179,18 @@ class Stream:
                     break
                 place = data.find(form[:1], place + 1)
         return least
+
+
+@functools.cache
+def _texts(kind: type[Struct]) -> list[str]:
+    """Return the fields of a struct that can hold any text: words of our own choice are not secrets."""
+    return [field.name for field in structs.fields(kind) if "Literal" not in str(field.type)]
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that are kept secret when a person passes them: all but ordinary words."""
+    sure = likely(environment)
+    return {name: value for name, value in environment.items() if name in sure or not ORDINARY.fullmatch(value)}
 
 
 def likely(environment: Mapping[str, str]) -> dict[str, str]:

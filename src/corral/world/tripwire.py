@@ -16,6 +16,8 @@ from corral.errors import GitTrouble
 from corral.model import Violation
 from corral.world.git import PLAIN_DIFF, Repository
 
+OWN_FOLDERS = ("workspaces", "logs", "locks", "folders")  #: of the state folder
+OWN_FILES = ("corral.db", "bell", "probe-")  #: there too: how their names begin
 OWN_REFS = ("refs/corral/", "refs/heads/corral/", "refs/notes/corral")
 MOST_HASHED = 1 << 20  #: a larger file is known by its size and time
 MOST_LISTED = 5000  #: entries of a sibling workspace
@@ -245,6 +247,12 @@ def _state(around: Surroundings) -> dict[str, str]:
         with contextlib.suppress(OSError):
             about = path.lstat()
             found[str(path)] = f"{about.st_mode:o} {about.st_uid} {about.st_ino}"
+    with contextlib.suppress(OSError):  # what others of us may add or change at any time says nothing
+        found |= {entry.path: _file(Path(entry.path)) for entry in os.scandir(around.state) if not _ours(entry.name)}
     for path in (around.state / "trusted", *around.watched):
         found[str(path)] = _file(path)
     return found
+
+
+def _ours(name: str) -> bool:
+    return name in OWN_FOLDERS or name.startswith(OWN_FILES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -109,8 +109,9 @@ def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
     if box.hidden or any(mask.mode == "hidden" for mask in box.masks):
         _empty(box, folder=True).mkdir(exist_ok=True, mode=0o555)
         _empty(box, folder=False).touch(mode=0o444)
-    for mask in _masks(box):
-        source = _empty(box, folder=mask.folder) if mask.mode == "hidden" else mask.path
+    masks = _masks(box)
+    for mask in masks:
+        source = _cover(box, mask, masks) if mask.mode == "hidden" else mask.path
         yield Mount(source, str(mask.path), writable=mask.mode == "writable")
     for path in (*box.pinned, *_held_in_place(box), *box.writable):
         yield Mount(path, str(path), writable=True)
@@ -122,6 +123,19 @@ def mounts(box: Box, *, uid: int, gid: int) -> Iterator[Mount]:
 
 def _empty(box: Box, *, folder: bool) -> Path:
     return box.folder / ("empty-folder" if folder else "empty-file")
+
+
+def _cover(box: Box, mask: Mask, masks: Sequence[Mask]) -> Path:
+    """Return what stands in the place of something hidden: nothing, or places for what of it is shown after all."""
+    below = [each for each in masks if each.path != mask.path and each.path.is_relative_to(mask.path)]
+    if not below:
+        return _empty(box, folder=mask.folder)
+    cover = box.folder / f"cover-{masks.index(mask)}"
+    for each in below:
+        place = cover / each.path.relative_to(mask.path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(exist_ok=True) if each.folder else place.touch()
+    return cover
 
 
 def _masks(box: Box) -> list[Mask]:
