@@ -114,7 +114,7 @@ class Scope(PathRules, frozen=True, kw_only=True):
     memory_mb: int = 4096
     processes: int = 512
     cpu_seconds: int | None = None
-    disk_mb: int | None = None
+    disk_mb: int = 20_480
     file_mb: int | None = None
     timeout_seconds: float | None = None
 
@@ -176,7 +176,7 @@ class Request(Struct, frozen=True, kw_only=True):
     role: str | None = None
     skills: tuple[str, ...] = ()
     base: str | None = None
-    require: Level = "strict"
+    require: Level | None = None  #: None: strict, or on macOS seatbelt
     unsandboxed: bool = False
     trust: bool = False
     read: tuple[str, ...] = ()
@@ -254,6 +254,7 @@ class Violation(Struct, frozen=True):
 class SandboxReport(Struct, frozen=True):
     level: Level = "none"
     violations: tuple[Violation, ...] = ()
+    net: Literal["provider", "hosts", "open"] = "open"  #: what it could reach
 
 
 class Attempt(Struct, kw_only=True):

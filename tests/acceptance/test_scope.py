@@ -281,7 +281,9 @@ def test_an_ordinary_user_is_held_to_the_same(person: Person) -> None:
     (Path(person.person) / ".ssh").mkdir()
     (Path(person.person) / ".ssh" / "id").write_text("secret\n")
     (Path(person.person) / "notes").write_text("notes\n")
-    person.agent("mine", f"cat docs/d.txt {person.person}/.ssh/id {person.person}/notes; echo y > a.txt; echo x > src/x")
+    person.agent(
+        "mine", f"cat docs/d.txt {person.person}/.ssh/id {person.person}/notes; echo y > a.txt; echo x > src/x"
+    )
     outcome = person.run(repo, "t", "--agent", "mine", "--write", "src/**", "--read", "~/**")
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == "notes"

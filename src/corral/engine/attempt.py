@@ -13,7 +13,7 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Hook, Steer
-from corral.engine import briefing, forms, hooks, scoping
+from corral.engine import briefing, forms, hooks, network, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
 from corral.engine.outfit import Outfit
@@ -82,6 +82,7 @@ class AttemptCourse:
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self._guard.keep_secrets(dressed, fitted.scope.env)
         self.host.boxes.fitted = fitted
+        self.attempt.sandbox = SandboxReport(self.host.level, net=network.reach(self.host.level, fitted.scope.net))
         if record.continues:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
             told = prompt.continued(record.steers)

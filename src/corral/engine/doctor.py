@@ -17,11 +17,10 @@ from corral.engine.engine import Engine
 from corral.engine.outfit import PLAYERS, Outfit, placed
 from corral.engine.submit import load
 from corral.errors import CorralError, Untrusted
-from corral.model import Request
 from corral.world import git, process
 from corral.world.process import Start
 from corral.world.sandbox import visible
-from corral.world.sandbox.probe import Held, at_least, probe
+from corral.world.sandbox.probe import Held, at_least, probe, usual
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
@@ -200,7 +199,7 @@ async def _held(engine: Engine) -> Held:
 
 
 def _sandbox(held: Held) -> Part:
-    needed = Request(prompt="").require
+    needed = usual()
     ok = at_least(held.level, needed)
     found = f"{held.level} ({held.launcher} launcher)"
     if ok:

@@ -107,7 +107,9 @@ class Host:
         for folder in resolved.missing:
             workspace.make_below(made.tree, folder, self._owner)
         if hidden := self._hidden(made):
-            await self._aside(workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git")
+            await self._aside(
+                workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git"
+            )
         notes: list[str] = []
         if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
             found = await asyncio.to_thread(dangerous_links, made.tree)
@@ -142,14 +144,7 @@ class Host:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
-        network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
-        await network.allow()
-        if boxed:
-            dressed = network.dress(dressed, ears.metered)
-        if self.boxes.fitted.scope.net == "on":
-            ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
-        for name in network.left:
-            ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
+        dressed, network = await self._connect(dressed, ears)
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         if command.cwd:
@@ -197,6 +192,18 @@ class Host:
         sizes = {name: log.size for name, log in logs.items()}
         tape.note_turn(self.logs, TurnNote.of(command, task, ended, sizes, files), self.redactor.data)
         return ended
+
+    async def _connect(self, dressed: Outfit, ears: Ears) -> tuple[Outfit, Network]:
+        """Connect an agent to its provider, and to what its scope lets it reach; tell what stays open."""
+        network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
+        await network.allow()
+        if self.level != "none":
+            dressed = network.dress(dressed, ears.metered)
+        if self.boxes.fitted.scope.net == "on":
+            ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
+        for name in network.left:
+            ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
+        return dressed, network
 
     async def _follow(self, listening: Listening, follow: Callable[[asyncio.Event], Awaitable[Exit]]) -> Exit:
         """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
@@ -299,12 +306,14 @@ class Host:
     ) -> list[CheckResult]:
         """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards."""
         results: list[CheckResult] = []
+        cache, self.boxes.cache = self.boxes.cache, None  # what an agent left there must not sway its checks
         try:
             made = await self.make(folder, commit)
             for place, check in enumerate(checks, 1):
                 results.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
                 told(results[-1])
         finally:
+            self.boxes.cache = cache
             await workspace.remove(folder)
         return results
 

@@ -251,7 +251,10 @@ class Drive:
         for name, course in self._courses.items():
             agent = course.attempt.agent
             self._note(Noted(f"{order.by} says: {order.text}"), course.record.node, name)
-            if course.steer(order.text):
+            if course.record.phase not in ("new", "working"):
+                course.steer(order.text)
+                words.append(f"{agent} ({name}) has ended: it is told only if there is another try")
+            elif course.steer(order.text):
                 words.append(f"told {agent} ({name}), which is at work")
             else:
                 words.append(f"{agent} ({name}) does not listen while it works: it is told at its next turn")

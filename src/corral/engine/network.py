@@ -9,6 +9,7 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable
+from typing import Literal
 
 from msgspec import structs
 
@@ -32,7 +33,15 @@ UNPRIVILEGED = 1024
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+Reach = Literal["provider", "hosts", "open"]
 Reached = Callable[[str, int, bool, str], None]
+
+
+def reach(level: Level, net: Net) -> Reach:
+    """Say in one word what a box at this level can reach."""
+    if level not in OWN or net == "on":
+        return "open"
+    return "hosts" if net and net != "off" else "provider"
 
 
 class Network:
@@ -79,7 +88,9 @@ class Network:
             self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)
         address = f"http://127.0.0.1:{PROVIDER if self.own else self._bind()}"
         settings = {**profile.settings, provider.address: address}
-        env = {name: value for name, value in dressed.env.items() if name not in facts.keys}
+        dropped = facts.keys if present else provider.keys  # what it logs in with otherwise goes on as it is
+        env = {name: value for name, value in dressed.env.items() if name not in dropped}
+        self.left = tuple(name for name in facts.keys if env.get(name))
         env[provider.address] = address
         if present:
             env[provider.sends or present[0]] = mask

@@ -17,8 +17,6 @@ from corral.world import scope as world
 from corral.world.scope import Machine, Resolved, View
 from corral.world.watchdog import Ceiling
 
-DISK_MB = 20_480  #: of a workspace and its home, where nobody says otherwise
-
 
 class Fitted(Struct, frozen=True, kw_only=True):
     """A scope held against a real workspace."""
@@ -35,7 +33,7 @@ class Fitted(Struct, frozen=True, kw_only=True):
     def ceiling(self) -> Ceiling:
         """Return what is measured while it works."""
         scope = self.scope
-        return Ceiling(memory_mb=scope.memory_mb, processes=scope.processes, disk_mb=scope.disk_mb or DISK_MB)
+        return Ceiling(memory_mb=scope.memory_mb, processes=scope.processes, disk_mb=scope.disk_mb)
 
     def outside(self, changed: Sequence[str]) -> list[Violation]:
         """Return which of the changed files it was not to write."""

@@ -22,7 +22,7 @@ from corral.rules.explain import Explained
 from corral.world import git, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
-from corral.world.sandbox.probe import at_least, probe
+from corral.world.sandbox.probe import at_least, probe, usual
 from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
 
@@ -71,11 +71,12 @@ async def prepare(request: Request, state: Path) -> Submission:
         _try_agent(each, task, settings, request)
     _try_checks(task, settings, top)
     held = await probe(state / "probe.json")
-    level = "none" if request.unsandboxed and request.require == "none" else held.level
-    if not at_least(level, request.require) and not request.unsandboxed:
-        wanting = held.lacks(request.require)
+    required = request.require or usual()
+    level = "none" if request.unsandboxed and required == "none" else held.level
+    if not at_least(level, required) and not request.unsandboxed:
+        wanting = held.lacks(required)
         raise BadRequest(
-            f"the sandbox level `{request.require}` does not hold here: {wanting.reason}",
+            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
             hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
         )
     notes: list[str] = []

@@ -51,8 +51,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     "--require-sandbox",
     "require",
     type=click.Choice(["full", "strict", "container", "landlock", "seatbelt", "none"]),
-    default="strict",
-    help="Start only at this level or above.  [strict]",
+    help="Start only at this level or above.  [strict; on macOS seatbelt]",
 )
 @click.option("--scope", metavar="FILE", help="A file with keys like those of [scope].")
 @click.option("--read", multiple=True, metavar="GLOB", help="What it may read; absolute for outside; repeatable.")

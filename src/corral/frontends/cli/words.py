@@ -104,6 +104,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
+def _open(attempt: Attempt) -> str:
+    return ", network open" if attempt.sandbox.net == "open" and attempt.sandbox.level != "none" else ""
+
+
 def summary(run: Run) -> list[str]:
     """Say in a few plain lines what became of a run, and what to type next."""
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
@@ -116,7 +120,13 @@ def summary(run: Run) -> list[str]:
         return lines
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({short(shown.model)})" if shown.model else ""
-    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), f"sandbox {shown.sandbox.level}")
+    facts = (
+        f"{shown.agent}{model}",
+        tries,
+        seconds(run.seconds),
+        money(run.cost),
+        f"sandbox {shown.sandbox.level}{_open(shown)}",
+    )
     lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:

@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +51,11 @@ class Held(Struct, frozen=True):
         return found[0] if found else Wanting(level, self.reason or f"there is no {level} here", self.remedy)
 
 
+def usual() -> Level:
+    """Return the level that is asked for where nobody names one."""
+    return "seatbelt" if sys.platform == "darwin" else "strict"
+
+
 def at_least(level: Level, required: Level) -> bool:
     """Tell whether a level is as good as the one required."""
     return ORDER.index(level) >= ORDER.index("seatbelt" if required == "landlock" else required)
@@ -72,7 +78,15 @@ def _key() -> str:
     bwrap = shutil.which("bwrap")
     made = Path(bwrap).stat().st_mtime_ns if bwrap else 0
     own = [Path(each).stat().st_mtime_ns for each in (launchers.launcher()[-1], launchers.inner(boxed=False)[1][-1])]
-    return f"2 {platform.release()} {os.getuid()} {bwrap} {made} {launchers.kind()} {own}"
+    groups = zlib.crc32(_own_groups())  # a group that was handed to us decides about the best level
+    return f"3 {platform.release()} {os.getuid()} {bwrap} {made} {launchers.kind()} {own} {groups}"
+
+
+def _own_groups() -> bytes:
+    try:
+        return Path("/proc/self/cgroup").read_bytes()
+    except OSError:
+        return b""
 
 
 async def _best(state: Path) -> Held:
