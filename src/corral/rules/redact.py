@@ -96,7 +96,7 @@ class Redactor:
                 parts = cast("list[Any] | tuple[Any, ...]", value)
                 clean = [self._value(part) for part in parts]
                 same = all(one is other for one, other in zip(parts, clean, strict=True))
-                return value if same else clean if isinstance(value, list) else tuple(clean)
+                return parts if same else clean if isinstance(parts, list) else tuple(clean)
             case dict():
                 return {self._value(key): self._value(part) for key, part in cast("dict[Any, Any]", value).items()}
             case _:
