@@ -253,6 +253,7 @@ class Violation(Struct, frozen=True):
 
 class SandboxReport(Struct, frozen=True):
     level: Level = "none"
+    net: Literal["held", "open"] = "held"  #: to its provider and the named hosts, or not at all
     violations: tuple[Violation, ...] = ()
 
 

@@ -136,14 +136,20 @@ def test_a_name_that_leads_to_this_machine_is_refused(corral: Corral, repo: Repo
     assert "hello" not in outcome.attempt["output"]
 
 
-@pytest.mark.parametrize("url", ["http://127.1:{port}/", "http://0x7f000001:{port}/", "http://[::ffff:127.0.0.1]:{port}/"])
-def test_other_ways_to_write_an_address_open_nothing(
-    corral: Corral, repo: Repo, server: Upstream, url: str
-) -> None:
+@pytest.mark.parametrize(
+    "url", ["http://127.1:{port}/", "http://0x7f000001:{port}/", "http://[::ffff:127.0.0.1]:{port}/"]
+)
+def test_other_ways_to_write_an_address_open_nothing(corral: Corral, repo: Repo, server: Upstream, url: str) -> None:
     where = url.format(port=server.port)
     host = where.removeprefix("http://").rstrip("/")
     connect = f"printf 'CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' | timeout 3 nc 127.0.0.1 8118"
-    asks(corral, repo, f"{CURL} --noproxy '' '{where}'; {CURL} -p --noproxy '' '{where}'; {connect}", "--net", "example.org")
+    asks(
+        corral,
+        repo,
+        f"{CURL} --noproxy '' '{where}'; {CURL} -p --noproxy '' '{where}'; {connect}",
+        "--net",
+        "example.org",
+    )
     assert server.came == 0
 
 
@@ -152,6 +158,9 @@ def test_on_reaches_everything_and_says_so(corral: Corral, repo: Repo, server: U
     assert "hello" in outcome.attempt["output"]
     notes = [event["text"] for event in corral.events() if event["type"] == "noted"]
     assert any("every host" in note for note in notes), notes
+    assert outcome.attempt["sandbox"]["net"] == "open"
+    assert "open network" in corral("show", "@last").out
+    assert repo.receipt(outcome.attempt["commit"])["sandbox"]["net"] == "open"
 
 
 def test_a_repository_adds_no_host(corral: Corral, server: Upstream) -> None:
@@ -205,7 +214,7 @@ def test_setup_reaches_nothing_unless_named(corral: Corral, repo: Repo, server: 
 def test_no_provider_answers_there(corral: Corral, repo: Repo, server: Upstream, where: str) -> None:
     corral.env["ANTHROPIC_API_KEY"] = "sk-test-0123456789"
     corral.env["ANTHROPIC_BASE_URL"] = server.url
-    look = f"! {CURL} http://127.0.0.1:8119/v1/messages && test -z \\\"$ANTHROPIC_API_KEY\\\""
+    look = f'! {CURL} http://127.0.0.1:8119/v1/messages && test -z \\"$ANTHROPIC_API_KEY\\"'
     corral.agent("mine", "echo x > x")
     if where == "setup":
         corral.config(f'[workspace]\nsetup = "{look}"')

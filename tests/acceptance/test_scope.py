@@ -142,7 +142,11 @@ def test_a_repository_narrows_and_does_not_widen(corral: Corral) -> None:
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"].split() == ["no", "given---"]
     rows = explained(corral, repo, "--agent", "mine")
-    assert (rows["net"], rows["memory_mb"], rows["processes"]) == ("off: no host at all", "1024 MB", "100")
+    assert (rows["net"], rows["memory_mb"], rows["processes"]) == (
+        "off: the agent's own provider alone",
+        "1024 MB",
+        "100",
+    )
 
 
 def test_the_command_line_wins_against_a_repository(corral: Corral) -> None:
@@ -281,7 +285,9 @@ def test_an_ordinary_user_is_held_to_the_same(person: Person) -> None:
     (Path(person.person) / ".ssh").mkdir()
     (Path(person.person) / ".ssh" / "id").write_text("secret\n")
     (Path(person.person) / "notes").write_text("notes\n")
-    person.agent("mine", f"cat docs/d.txt {person.person}/.ssh/id {person.person}/notes; echo y > a.txt; echo x > src/x")
+    person.agent(
+        "mine", f"cat docs/d.txt {person.person}/.ssh/id {person.person}/notes; echo y > a.txt; echo x > src/x"
+    )
     outcome = person.run(repo, "t", "--agent", "mine", "--write", "src/**", "--read", "~/**")
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == "notes"

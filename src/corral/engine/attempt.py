@@ -16,6 +16,7 @@ from corral.adapter import AgentTask, Hook, Steer
 from corral.engine import briefing, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
+from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
@@ -77,6 +78,8 @@ class AttemptCourse:
         record.cost_usd = dressed.profile.cost_usd
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self._guard.keep_secrets(dressed, fitted.scope.env)
+        if is_open(self.host.level, fitted.scope.net):
+            self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
         await self._guard.look()
         if record.continues:

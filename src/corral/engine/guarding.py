@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from corral import config
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.events import Noted, Reached
-from corral.model import SandboxReport, Violation
+from corral.model import Violation
 from corral.rules.redact import Redactor, likely, passed
 from corral.world import tripwire
 from corral.world.sandbox.confine import own_processes
@@ -44,7 +46,7 @@ class Guard:
     def violate(self, found: Sequence[Violation]) -> None:
         attempt = self._recorder.attempt
         known = dict.fromkeys((*attempt.sandbox.violations, *found))
-        attempt.sandbox = SandboxReport(attempt.sandbox.level, tuple(known)[:MOST_VIOLATIONS])
+        attempt.sandbox = structs.replace(attempt.sandbox, violations=tuple(known)[:MOST_VIOLATIONS])
 
     async def look(self) -> None:
         """Take down what no attempt may touch."""

@@ -94,7 +94,9 @@ class Host:
         for folder in resolved.missing:
             workspace.make_below(made.tree, folder, self._owner)
         if hidden := self._hidden(made):
-            await self._aside(workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git")
+            await self._aside(
+                workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git"
+            )
         notes: list[str] = []
         if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
             found = await asyncio.to_thread(dangerous_links, made.tree)

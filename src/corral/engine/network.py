@@ -35,13 +35,18 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"
 Reached = Callable[[str, int, bool, str], None]
 
 
+def is_open(level: Level, net: Net) -> bool:
+    """Tell whether a box shares the machine's network: it was asked for, or the level has no other."""
+    return level not in OWN or net == "on"
+
+
 class Network:
     """What one box is connected to. Made before the box, served while it runs."""
 
     def __init__(self, level: Level, net: Net, reached: Reached, *, whole: bool = False) -> None:
         self._reached = reached
         self.whole = whole  #: not an agent's: checks and setup see the workspace as it is
-        self.own = level in OWN and net != "on"
+        self.own = not is_open(level, net)
         self.open = not self.own
         self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
         self._words: list[str] = [] if net in ("on", "off") else [*net]

@@ -113,7 +113,7 @@ def summary(run: Run) -> list[str]:
         return lines
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({short(shown.model)})" if shown.model else ""
-    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), f"sandbox {shown.sandbox.level}")
+    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), _sandbox(shown))
     lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:
@@ -191,3 +191,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"check {check_words(check)}{output}"
         case Moved(what, state, reason):
             return f"{what} {state}" + (f": {reason}" if reason else "")
+
+
+def _sandbox(attempt: Attempt) -> str:
+    report = attempt.sandbox
+    return f"sandbox {report.level}" + (", open network" if report.net == "open" else "")
