@@ -96,7 +96,7 @@ class Redactor:
                 parts = cast("list[Any] | tuple[Any, ...]", value)
                 clean = [self._value(part) for part in parts]
                 same = all(one is other for one, other in zip(parts, clean, strict=True))
-                return value if same else type(parts)(clean)
+                return parts if same else type(parts)(clean)
             case dict():
                 return {self._value(key): self._value(part) for key, part in cast("dict[Any, Any]", value).items()}
             case _:
