@@ -253,8 +253,8 @@ class Violation(Struct, frozen=True):
 
 class SandboxReport(Struct, frozen=True):
     level: Level = "none"
+    net: Literal["held", "open"] = "held"  #: to its provider and the named hosts, or not at all
     violations: tuple[Violation, ...] = ()
-    net: Literal["provider", "hosts", "open"] = "open"  #: what it could reach
 
 
 class Attempt(Struct, kw_only=True):

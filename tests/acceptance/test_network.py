@@ -158,6 +158,9 @@ def test_on_reaches_everything_and_says_so(corral: Corral, repo: Repo, server: U
     assert "hello" in outcome.attempt["output"]
     notes = [event["text"] for event in corral.events() if event["type"] == "noted"]
     assert any("every host" in note for note in notes), notes
+    assert outcome.attempt["sandbox"]["net"] == "open"
+    assert "open network" in corral("show", "@last").out
+    assert repo.receipt(outcome.attempt["commit"])["sandbox"]["net"] == "open"
 
 
 def test_a_repository_adds_no_host(corral: Corral, server: Upstream) -> None:

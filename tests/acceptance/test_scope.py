@@ -66,6 +66,23 @@ def test_what_it_does_not_see_it_cannot_delete(corral: Corral, repo: Repo) -> No
     assert repo.read(outcome.attempt["commit"], "docs/d.txt") == "four"
 
 
+def test_nothing_is_moved_out_of_the_way(corral: Corral) -> None:
+    repo = corral.repo(files={**FILES, ".agentignore": "*.pem\n", "deep/er/key.pem": "private\n"})
+    script = """
+    mv deep other; mv deep/er deep/other; rm -rf deep docs; cat */*/key.pem */key.pem
+    mv docs old; mkdir -p docs; echo y > docs/d.txt; ln -f src/b.txt docs/d.txt; ln -s ../docs src/docs; echo y > src/docs/d.txt
+    mount --bind src docs; umount deep/er/key.pem docs; unshare -Urm umount deep/er/key.pem
+    cat deep/er/key.pem; echo x > src/x
+    """
+    corral.agent("mine", script)
+    outcome = corral.run(repo, "t", "--agent", "mine", "--write", "src/**")
+    assert outcome.code == 0, outcome
+    assert "private" not in outcome.attempt["output"]
+    assert outcome.attempt["files_changed"] == ["src/docs", "src/x"]
+    assert repo.read(outcome.attempt["commit"], "docs/d.txt") == "four"
+    assert repo.read(outcome.attempt["commit"], "deep/er/key.pem") == "private"
+
+
 @pytest.mark.parametrize("order", [["**", "!docs/**", "docs/open/**"], ["docs/open/**", "**", "!docs/**"]])
 def test_the_most_specific_pattern_wins(corral: Corral, repo: Repo, order: list[str]) -> None:
     corral.agent("mine", "cat docs/d.txt docs/open/c.txt a.txt; echo x > x")
@@ -142,7 +159,11 @@ def test_a_repository_narrows_and_does_not_widen(corral: Corral) -> None:
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"].split() == ["no", "given---"]
     rows = explained(corral, repo, "--agent", "mine")
-    assert (rows["net"], rows["memory_mb"], rows["processes"]) == ("off: no host at all", "1024 MB", "100")
+    assert (rows["net"], rows["memory_mb"], rows["processes"]) == (
+        "off: the agent's own provider alone",
+        "1024 MB",
+        "100",
+    )
 
 
 def test_the_command_line_wins_against_a_repository(corral: Corral) -> None:

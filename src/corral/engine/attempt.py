@@ -13,9 +13,10 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Hook, Steer
-from corral.engine import briefing, forms, hooks, network, scoping
+from corral.engine import briefing, forms, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
+from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
@@ -81,8 +82,9 @@ class AttemptCourse:
         record.cost_usd = dressed.profile.cost_usd
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self._guard.keep_secrets(dressed, fitted.scope.env)
+        if is_open(self.host.level, fitted.scope.net):
+            self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
-        self.attempt.sandbox = SandboxReport(self.host.level, net=network.reach(self.host.level, fitted.scope.net))
         if record.continues:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
             told = prompt.continued(record.steers)

@@ -122,7 +122,8 @@ class Boxes:
     async def _watched(self, start: Start, box: Box, talk: Talk) -> AsyncGenerator[None]:
         async def watch() -> None:
             await asyncio.sleep(WATCH_SECONDS)  # most checks are over by then
-            passed = await watchdog.watch(start, self.fitted.ceiling, (box.workspace, box.home, box.folder / "tmp"))
+            folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
+            passed = await watchdog.watch(start, self.fitted.ceiling, folders)
             talk.end(passed)
 
         watching = asyncio.create_task(watch())

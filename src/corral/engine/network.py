@@ -9,7 +9,6 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable
-from typing import Literal
 
 from msgspec import structs
 
@@ -33,15 +32,12 @@ UNPRIVILEGED = 1024
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-Reach = Literal["provider", "hosts", "open"]
 Reached = Callable[[str, int, bool, str], None]
 
 
-def reach(level: Level, net: Net) -> Reach:
-    """Say in one word what a box at this level can reach."""
-    if level not in OWN or net == "on":
-        return "open"
-    return "hosts" if net and net != "off" else "provider"
+def is_open(level: Level, net: Net) -> bool:
+    """Tell whether a box shares the machine's network: it was asked for, or the level has no other."""
+    return level not in OWN or net == "on"
 
 
 class Network:
@@ -50,7 +46,7 @@ class Network:
     def __init__(self, level: Level, net: Net, reached: Reached, *, whole: bool = False) -> None:
         self._reached = reached
         self.whole = whole  #: not an agent's: checks and setup see the workspace as it is
-        self.own = level in OWN and net != "on"
+        self.own = not is_open(level, net)
         self.open = not self.own
         self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
         self._words: list[str] = [] if net in ("on", "off") else [*net]

@@ -63,5 +63,5 @@ def _paths(scope: Scope, key: str) -> str:
 
 def _net(scope: Scope) -> str:
     if isinstance(scope.net, str):
-        return {"off": "the agent's own provider", "on": "on: every host, and this machine's own network"}[scope.net]
+        return {"off": "off: the agent's own provider alone", "on": "on: every host"}[scope.net]
     return ", ".join(("the agent's own provider", *scope.net))

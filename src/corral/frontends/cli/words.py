@@ -104,10 +104,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _open(attempt: Attempt) -> str:
-    return ", network open" if attempt.sandbox.net == "open" and attempt.sandbox.level != "none" else ""
-
-
 def summary(run: Run) -> list[str]:
     """Say in a few plain lines what became of a run, and what to type next."""
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
@@ -120,13 +116,7 @@ def summary(run: Run) -> list[str]:
         return lines
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({short(shown.model)})" if shown.model else ""
-    facts = (
-        f"{shown.agent}{model}",
-        tries,
-        seconds(run.seconds),
-        money(run.cost),
-        f"sandbox {shown.sandbox.level}{_open(shown)}",
-    )
+    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), _sandbox(shown))
     lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:
@@ -206,3 +196,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"check {check_words(check)}{output}"
         case Moved(what, state, reason):
             return f"{what} {state}" + (f": {reason}" if reason else "")
+
+
+def _sandbox(attempt: Attempt) -> str:
+    report = attempt.sandbox
+    return f"sandbox {report.level}" + (", open network" if report.net == "open" else "")

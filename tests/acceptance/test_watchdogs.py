@@ -1,0 +1,104 @@
+"""An agent that uses too much is ended, says why, and its work is kept."""
+
+import os
+
+import pytest
+
+from tests.rig.command import Corral, Outcome
+from tests.rig.processes import gone
+from tests.rig.repository import Repo
+
+pytestmark = pytest.mark.slow  # they use real memory and real space
+
+BARE = ("--allow-unsandboxed", "--require-sandbox", "none")
+LEVELS = pytest.mark.parametrize("level", [(), BARE], ids=["box", "none"])
+HOLD = "b = bytearray({mb} << 20); b[::4096] = b'x' * len(b[::4096]); import time; time.sleep(3600)"
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+def used_up(corral: Corral, repo: Repo, script: str, *arguments: str) -> Outcome:
+    """Run an agent that leaves half its work and then uses too much; its half is on the branch."""
+    sign = f"31536000.{os.getpid()}5"
+    corral.agent("mine", f"echo half > half.txt\n{script}\nsleep {sign}")
+    words = ("--agent", "mine", "--retries", "0", "--timeout", "40s")
+    outcome = corral.run(repo, "t", *words, *arguments)
+    assert outcome.code == 1, outcome
+    assert repo.read(outcome.attempt["branch"], "half.txt") == "half"
+    gone(sign)
+    return outcome
+
+
+@LEVELS
+def test_memory_of_one_process(corral: Corral, repo: Repo, level: tuple[str, ...]) -> None:
+    corral.config("[scope]\nmemory_mb = 256")
+    hold = HOLD.format(mb=400)
+    outcome = used_up(corral, repo, f'python3 -c "{hold}" || exit 3', *level)
+    # Where the kernel refuses, the program itself fails; where it does not, the box is ended.
+    assert outcome.attempt["error"]["class"] in ("memory", "crash"), outcome
+    assert outcome.attempt["seconds"] < 40
+
+
+@LEVELS
+def test_memory_of_several_together(corral: Corral, repo: Repo, level: tuple[str, ...]) -> None:
+    corral.config("[scope]\nmemory_mb = 256")
+    hold = HOLD.format(mb=100)
+    script = f'for i in 1 2 3 4 5; do python3 -c "{hold}" & done; wait -n 2>/dev/null; wait'
+    outcome = used_up(corral, repo, script, *level)
+    assert outcome.attempt["error"]["class"] == "memory", outcome
+
+
+@LEVELS
+@pytest.mark.parametrize("where", [".", "$HOME", "../out"])
+def test_disk(corral: Corral, repo: Repo, level: tuple[str, ...], where: str) -> None:
+    corral.config("[scope]\ndisk_mb = 100")
+    outcome = used_up(corral, repo, f"echo big > .gitignore; head -c 150M /dev/zero > {where}/big", *level)
+    assert outcome.attempt["error"]["class"] == "disk", outcome
+    assert "disk" in outcome.attempt["error"]["message"]
+
+
+@LEVELS
+def test_processes(corral: Corral, repo: Repo, level: tuple[str, ...]) -> None:
+    corral.config("[scope]\nprocesses = 40")
+    script = "i=0; while [ $i -lt 80 ]; do sleep 31536000.77 & i=$((i+1)); done || exit 3"
+    outcome = used_up(corral, repo, script, *level)
+    assert outcome.attempt["error"]["class"] in ("processes", "crash"), outcome
+    gone("31536000.77")
+
+
+def test_one_file(corral: Corral, repo: Repo) -> None:
+    corral.config("[scope]\nfile_mb = 10")
+    corral.agent("mine", "head -c 50M /dev/zero > big; wc -c < big; rm big; echo x > x")
+    outcome = corral.run(repo, "t", "--agent", "mine")
+    assert outcome.code == 0, outcome
+    assert int(outcome.attempt["output"].split()[-1]) <= 10 << 20
+
+
+def test_memory_that_lies_in_files(corral: Corral, repo: Repo) -> None:
+    corral.config("[scope]\nmemory_mb = 256")
+    script = (
+        "head -c 200M /dev/zero > /tmp/one; head -c 100M /dev/zero > /dev/shm/two; head -c 90M /dev/zero > /var/tmp/3"
+    )
+    outcome = used_up(corral, repo, f"{script} || exit 3")
+    assert outcome.attempt["error"]["class"] in ("memory", "crash"), outcome
+
+
+def test_a_check_that_uses_too_much_fails_and_says_so(corral: Corral, repo: Repo) -> None:
+    corral.config("[scope]\ndisk_mb = 64")
+    corral.agent("mine", "echo x > x")
+    check = "head -c 80M /dev/zero > big; sleep 31536000.78"
+    outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--timeout", "40s", "--check", check)
+    assert outcome.attempt["error"]["class"] == "check_failed"
+    assert "disk" in outcome.attempt["error"]["message"], outcome
+    gone("31536000.78")
+
+
+def test_what_stays_below_is_let_be(corral: Corral, repo: Repo) -> None:
+    corral.config("[scope]\nmemory_mb = 512\nprocesses = 60\ndisk_mb = 100")
+    hold = "b = bytearray(100 << 20); b[::4096] = b'x' * len(b[::4096])"
+    corral.agent("mine", f'python3 -c "{hold}" || exit 3; for i in 1 2 3 4 5; do sleep 1 & done; wait; echo x > x')
+    outcome = corral.run(repo, "t", "--agent", "mine")
+    assert outcome.code == 0, outcome
