@@ -3,7 +3,6 @@
 from collections.abc import Generator
 
 import pytest
-from tests.acceptance.test_real_claude import program
 
 from corral.testing import ScriptedModel, Turn, Usage
 from tests.rig.agents import give
@@ -11,6 +10,7 @@ from tests.rig.command import Corral, Outcome
 from tests.rig.person import Person
 from tests.rig.proxies import Upstream, answering
 from tests.rig.repository import Repo
+from tests.rig.suites import claude_program as program
 
 REAL = "sk-real-0123456789abcdef"
 LOOK = """

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.rig.command import Corral
+
 PROJECT = Path(__file__).parents[2]
 
 
@@ -10,3 +12,11 @@ def programs() -> Path:
     known = PROJECT / ".venv" / "agents"
     assert known.exists(), "the real agents are not installed: tools/bootstrap dev"
     return Path(known.read_text().strip())
+
+
+def give(corral: Corral, agent: str, key: str, settings: dict[str, str]) -> None:
+    """Let a person have the real programs on their PATH, a key, and settings for one of them."""
+    corral.env["PATH"] = f"{programs()}:{corral.env['PATH']}"
+    corral.env[key] = "sk-scripted-0123456789"
+    values = ", ".join(f'{name} = "{value}"' for name, value in settings.items())
+    corral.config(f"[agents.{agent}]\nsettings = {{ {values} }}")
