@@ -19,13 +19,13 @@ from corral.loop.settings import ollama_url
 from corral.model import Level, Net, Tokens
 from corral.rules import hosts
 from corral.rules.metering import Meter
+from corral.world import registries
 from corral.world.process import Start, Talk
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.forward import Forward
 from corral.world.proxy.provider import Key, Provider, Upstream
 from corral.world.proxy.secret import Secret
-from corral.world.registries import registries
 
 EGRESS, PROVIDER = 8118, 8119  #: ports on the box's own loopback
 UNPRIVILEGED = 1024
@@ -50,6 +50,7 @@ class Network:
         self.open = not self.own
         self.left: tuple[str, ...] = ()  #: variables whose keys are in the box after all
         self._words: list[str] = [] if net in ("on", "off") else [*net]
+        self._told: dict[str, str] = {}  # what package clients are told of indexes
         self._upstream: Upstream | None = None
         self._key: Key | None = None
         self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
@@ -59,8 +60,10 @@ class Network:
     async def allow(self) -> None:
         """Look up what `@registries` stands for on this machine."""
         if REGISTRIES in self._words:
-            named = [found.host for found in await registries(os.environ)]
+            # The person's own clients name them: a mirror in their own network is meant too.
+            named = [f"private:{found.host}" for found in await registries.registries(os.environ)]
             self._words = [word for word in self._words if word != REGISTRIES] + named
+            self._told = registries.settings(os.environ)
 
     def dress(self, dressed: Outfit, metered: Callable[[str | None, Tokens], None]) -> Outfit:
         """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
@@ -119,7 +122,7 @@ class Network:
             return {}
         proxy = f"http://127.0.0.1:{EGRESS}"
         loopback = "localhost,127.0.0.1,::1"
-        return {**dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
+        return {**self._told, **dict.fromkeys(PROXIES, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
 
     @contextlib.asynccontextmanager
     async def served(self, start: Start, talk: Talk) -> AsyncGenerator[None]:

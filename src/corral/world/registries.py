@@ -18,7 +18,14 @@ from corral.errors import CorralError
 from corral.world import process
 from corral.world.process import Start
 
-SECONDS = 5.0  #: a client that does not answer by then has nothing to say
+SECONDS = 10.0  #: a client that does not answer by then has nothing to say
+#: What their own settings say of indexes and authorities; of these none holds a password.
+SETTINGS = (
+    "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL",
+    "npm_config_registry", "NPM_CONFIG_REGISTRY", "GOPROXY", "GOSUMDB", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO",
+)  # fmt: skip
+FILE_URL = re.compile(r'"url": ?"(https?://[^"]+)"')
 URL = re.compile(r"(?:[a-z]+\+)?https?://[^\s'\"<>,)|]+")
 
 
@@ -58,6 +65,11 @@ class _Asking:
             return {}
 
 
+def settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what the clients need to be told in a box to ask where they ask outside it; passwords stay outside."""
+    return {name: value for name in SETTINGS if (value := environment.get(name, "")) and "@" not in value}
+
+
 async def registries(environment: Mapping[str, str]) -> list[Registry]:
     """Return the hosts of all clients; one that is missing, hangs or fails contributes none."""
     asking = _Asking(environment)
@@ -92,11 +104,16 @@ async def _pip(ask: _Asking) -> list[str]:
     for program in (("pip",), ("pip3",), ("python3", "-m", "pip")):
         if not ask.has(program[0]):
             continue
-        settings, words = await asyncio.gather(ask(*program, "config", "list"), ask(*program, "download", "--help"))
+        settings, words, report = await asyncio.gather(
+            ask(*program, "config", "list"),
+            ask(*program, "download", "--help"),
+            # Files may come from another host than their index: pip says from where it would take itself.
+            ask(*program, "install", "--dry-run", "--quiet", "--ignore-installed", "--no-deps", "--report", "-", "pip"),
+        )
         lines = [line for line in settings.splitlines() if re.search(r"(?:index-url|find-links)='?", line)]
         # pip says in its help which index it takes: the one that is set, or its own.
         index = re.search(r"--index-url[^(]*\(default:?\s*([^\s)]+)\)", words)
-        return [*URL.findall("\n".join(lines)), *([index.group(1)] if index else [])]
+        return [*URL.findall("\n".join(lines)), *([index.group(1)] if index else []), *FILE_URL.findall(report)]
     return []
 
 
@@ -121,10 +138,12 @@ async def _uv(ask: _Asking) -> list[str]:
 async def _npm(ask: _Asking) -> list[str]:
     if not ask.has("npm"):
         return []
-    settings, scoped = await asyncio.gather(
-        ask("npm", "config", "get", "registry"), ask("npm", "config", "list", "--json")
+    settings, scoped, file = await asyncio.gather(
+        ask("npm", "config", "get", "registry"),
+        ask("npm", "config", "list", "--json"),
+        ask("npm", "view", "npm", "dist.tarball"),  # where it would take itself from
     )
-    found = URL.findall(settings)
+    found = URL.findall(f"{settings} {file}")
     try:
         table = json.loads(scoped)
     except ValueError:
