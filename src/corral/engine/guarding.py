@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 
@@ -11,9 +12,11 @@ from corral import config
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
-from corral.events import Noted, Reached
+from corral.events import CalledTool, Event, Noted, Reached
 from corral.model import Violation
+from corral.rules import secrets
 from corral.rules.redact import Redactor, likely, passed
+from corral.rules.strays import Grounds, strays
 from corral.world import tripwire
 from corral.world.sandbox.confine import own_processes
 from corral.world.tripwire import Snapshot, Surroundings
@@ -42,6 +45,18 @@ class Guard:
         self._recorder.emit(Reached(host, port, allowed, reason))
         if not allowed:
             self.violate([Violation("net", f"{host}:{port}")])
+
+    def heard(self, event: Event, own: Sequence[str]) -> None:
+        """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""
+        if isinstance(event, CalledTool):
+            host, home = self._host, str(Path.home())
+            grounds = Grounds(
+                own=tuple(own),
+                others=(str(host.repository.folder), str(host.state)),
+                secrets=secrets.patterns(home),
+                homes=(home,),
+            )
+            self.violate(strays(event.input, grounds))
 
     def violate(self, found: Sequence[Violation]) -> None:
         attempt = self._recorder.attempt

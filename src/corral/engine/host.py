@@ -63,6 +63,7 @@ class Host:
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
         self.unreached: str | None = None  #: why its provider could not be reached
+        self.last_words = ""  #: what it complained of
 
     # --- the workspace
 
@@ -158,7 +159,8 @@ class Host:
         writable = (folder / "out",) if boxed else ()
         box = self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
         # One box is quicker than two, and whoever works there may collect there; but it must see what is to be kept.
-        alone = alone and not self._hidden(made)
+        limited = self.boxes.fitted.scope.file_mb or self.boxes.fitted.scope.cpu_seconds
+        alone = alone and not limited and not self._hidden(made)
         if alone:
             argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
@@ -183,7 +185,7 @@ class Host:
             )
         finally:
             self._listening = None
-            self.unreached = network.trouble
+            self.unreached, self.last_words = network.trouble, listening.errors
             for log in (*logs.values(), pace):
                 log.close()
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
@@ -282,7 +284,7 @@ class Host:
         """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
         await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
         command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
-        box = self.boxes.box(made, out.parent, writable=(out,))
+        box = structs.replace(self.boxes.box(made, out.parent, writable=(out,)), file_mb=None, cpu_seconds=None)
         await self._aside(command, box, "be collected")
 
     async def _aside(self, command: Sequence[str], box: Box, what: str) -> None:

@@ -34,6 +34,11 @@ class Listening:
         else:
             self._act(self._conversation.read(line.decode(errors="replace")))
 
+    @property
+    def errors(self) -> str:
+        """Return the end of what it wrote to stderr."""
+        return self._errors.text()
+
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens."""
         if self._over or not isinstance(self._conversation, Listens):

@@ -18,6 +18,13 @@ USED_UP: dict[str, Failure] = {
 }
 
 
+COMPLAINTS = {
+    "processes": re.compile(r"(?i)cannot fork|fork: (retry: )?resource temporarily unavailable|can't start new thread"),
+    "memory": re.compile(r"MemoryError|(?i:cannot allocate memory|out of memory|heap limit)"),
+    "disk": re.compile(r"(?i)file size limit exceeded|file too large|no space left on device"),
+}
+
+
 class Verdict(Struct, frozen=True):
     status: Status
     error: Failure | None = None
@@ -61,9 +68,19 @@ def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | Non
     return Verdict("failed", Failure("network", unreached, own or "is its address right, and is it up?"))
 
 
+def of_limits(verdict: Verdict | None, complaint: str) -> Verdict | None:
+    """Name the limit that the kernel held it to, where its own complaint shows that."""
+    if verdict is None or verdict.error is None or verdict.error.kind != "crash" or verdict.status != "failed":
+        return verdict
+    for kind, words in COMPLAINTS.items():
+        if words.search(complaint):
+            return Verdict("failed", USED_UP[kind])
+    return verdict
+
+
 def of_scope(violations: Sequence[Violation], patch: str | None = None) -> Verdict | None:
     """Judge what an attempt did that it was not to do; only writes count: asking for a host does no harm."""
-    foreign = [f"{each.kind} {each.path}" for each in violations if each.kind not in ("net", "write")]
+    foreign = [f"{each.kind} {each.path}" for each in violations if each.kind not in ("net", "tried", "write")]
     if foreign:
         words = f"it wrote to what is not its own: {_some(foreign)}" + (f"; kept as a patch: {patch}" if patch else "")
         hint = f"take it back: git apply --reverse {patch}" if patch else "look at what it did there, and take it back"
