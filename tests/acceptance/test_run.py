@@ -56,10 +56,11 @@ def test_the_run_document_has_every_key_of_the_contract(corral: Corral) -> None:
     assert set(run["tokens"]) == set(attempt["tokens"]) == TOKENS
     assert set(run["cost"]) == set(attempt["cost"]) == {"usd", "source"}
     assert set(attempt["checks"][0]) >= {"command", "exit_code", "seconds"}
-    assert set(attempt["sandbox"]) == {"level", "violations"}
+    assert set(attempt["sandbox"]) == {"level", "net", "violations"}
     assert set(run["merge"]) == {"status", "into", "commit", "conflicts"}
     assert (node["id"], node["status"], node["winner"], attempt["try"]) == ("main", "done", attempt["id"], 1)
     assert attempt["sandbox"]["level"] in BOXED
+    assert attempt["sandbox"]["net"] == "held"
     assert attempt["sandbox"]["violations"] == []
     assert corral("show", run["run"], "--json").json == run
 

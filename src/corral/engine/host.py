@@ -192,7 +192,7 @@ class Host:
         files = {name: content for name, content in read.items() if content is not None}
         listening.close(ended, files)
         sizes = {name: log.size for name, log in logs.items()}
-        tape.note_turn(self.logs, TurnNote.of(command, task, ended, sizes, files), self.redactor.data)
+        tape.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
 
     async def _connect(self, dressed: Outfit, ears: Ears) -> tuple[Outfit, Network]:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -43,6 +44,14 @@ class Submission(Struct, frozen=True):
 
 async def prepare(request: Request, state: Path) -> Submission:
     """Check a request against this machine and turn it into a plan."""
+    looking: list[asyncio.Task[Any]] = []
+    try:
+        return await _prepare(request, state, looking)
+    finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
+        await asyncio.gather(*looking, return_exceptions=True)
+
+
+async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any]]) -> Submission:
     prompt = request.prompt.strip()
     if not prompt:
         raise BadRequest("the task is empty", hint='say what is to be done: corral run "fix the flaky test"')
@@ -62,6 +71,7 @@ async def prepare(request: Request, state: Path) -> Submission:
     found = await git.discover(folder)
     uncommitted = asyncio.create_task(_uncommitted(found, request.base))  # git looks while we do
     hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head)) if found else None
+    looking += [uncommitted, *([hidden] if hidden else [])]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     choice = _agent(request, settings)

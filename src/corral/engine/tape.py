@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 import msgspec
@@ -53,9 +53,9 @@ class Turn(Struct, frozen=True):
     stderr: bytes
 
 
-def note_turn(logs: Path, note: TurnNote, clean: Callable[[bytes], bytes]) -> None:
+def note_turn(logs: Path, note: TurnNote) -> None:
     with (logs / TURNS).open("ab") as file:
-        file.write(clean(ENCODER.encode(note)) + b"\n")
+        file.write(ENCODER.encode(note) + b"\n")
 
 
 def turns(logs: Path) -> list[Turn]:

@@ -87,6 +87,8 @@ class Redactor:
         match value:
             case str():
                 return self.text(value)
+            case bytes():
+                return self.data(value) if self._begin.search(value) else value
             case Struct():
                 old = {name: getattr(value, name) for name in _texts(type(value))}
                 new = {name: self._value(part) for name, part in old.items()}
