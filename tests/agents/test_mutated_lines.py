@@ -84,10 +84,11 @@ def _changed(value: Any, dice: random.Random) -> Any:
 def test_no_reader_raises_whatever_becomes_of_real_lines() -> None:
     dice = random.Random(20260)
     known = sources()
-    assert set(known) == set(agents.BUILT_IN)
+    assert set(known) >= set(agents.BUILT_IN)
     read = 0
     while read < LINES:
         for name, lines in known.items():
+            name = name.replace("acp-", "acp:")  # noqa: PLW2901 -- as its file is called
             agent = agents.find(name, {name: AgentProfile(model="m")})
             conversation = agent.converse(TASK)
             events: list[Event] = []

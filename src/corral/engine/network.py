@@ -74,7 +74,9 @@ class Network:
         url = _url(provider.address, named or provider.standard) if provider else ""
         if provider is None or not url or not (named or present):
             self.left = tuple(name for name in facts.keys if dressed.env.get(name))
-            self._words += [hosts.of_url(url, private=True)] if named else facts.hosts
+            # Where its settings say it is to go, it may go: they are the person's, or trusted.
+            addresses = [value for value in dressed.env.values() if value.startswith(("http://", "https://"))]
+            self._words += [hosts.of_url(address, private=True) for address in addresses] or facts.hosts
             self._words += profile.hosts
             return dressed
         self._words += profile.hosts

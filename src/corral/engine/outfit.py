@@ -142,8 +142,10 @@ def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
     profile = config.agents.get(name, AgentProfile())
     variable = agent.facts.place
     named = profile.program or os.environ.get(variable, "") if variable else ""
+    if not named:
+        return agent, profile
     folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
-    if not named or folder.is_file():
+    if folder.is_file():
         return agent, profile
     for python in (folder / part / "bin" / "python" for part in PYTHONS):
         if os.access(python, os.X_OK):

@@ -127,17 +127,15 @@ FLAG = "(hidden from git status) "
 
 
 def _bare(repository: Repository) -> bool:
-    return repository.folder == repository.git_dir
+    return repository.folder == repository.git_dir or not (repository.folder / ".git").exists()
 
 
 async def _checkout(repository: Repository, *, thorough: bool) -> dict[str, str]:
     if _bare(repository):
         return {}
-    out = (
-        await repository.git(
-            "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"
-        )
-    ).out
+    asked = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+    # A checkout that git itself cannot look at (a filter that is not installed) is no reason to fail an attempt.
+    out = (await repository.git(*asked, fine=(0, 1, 128))).out
     rows: dict[str, str] = {}
     for row in out.split(b"\0"):
         if row[:2] in (b"1 ", b"u ", b"? "):
