@@ -6,35 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from corral.testing import ScriptedModel, Turn
+from corral.testing import ScriptedModel, Turn, noter
 from corral.testing.conformance import KEY
 from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.suites import claude_program as program
 
-SERVER = """
-import json, os, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    method, result = message.get("method"), {}
-    if method == "initialize":
-        asked = message["params"].get("protocolVersion", "2025-06-18")
-        result = {"protocolVersion": asked, "capabilities": {"tools": {}}, "serverInfo": {"name": "noter", "version": "1"}}
-    elif method == "tools/list":
-        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-        result = {"tools": [{"name": "note", "description": "Append a note", "inputSchema": schema}]}
-    elif method == "tools/call":
-        with open("notes.txt", "a") as file:
-            file.write(message["params"]["arguments"]["text"] + " " + os.environ["COLOUR"] + os.environ["SHAPE"])
-        result = {"content": [{"type": "text", "text": "noted"}]}
-    answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-    if method not in ("initialize", "tools/list", "tools/call", "ping"):
-        answer = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}
-    print(json.dumps(answer), flush=True)
-"""
+SERVER = Path(noter.__file__).read_text()
 
 
 class Real(NamedTuple):
@@ -49,13 +28,9 @@ class Real(NamedTuple):
 
 
 GEMINI = Real("gemini", "gemini-2.5-flash", "GEMINI_API_KEY", "mcp_noter_note", "GOOGLE_GEMINI_BASE_URL", "")
+#: The other programs call it in test_conformance.py.
 ALL = (
     Real("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "mcp__noter__note", "ANTHROPIC_BASE_URL", ""),
-    Real("codex", "gpt-5", "OPENAI_API_KEY", "mcp__noter__note"),
-    GEMINI,
-    Real("opencode", "fake-model", "OPENAI_API_KEY", "noter_note"),
-    Real("qwen", "fake-model", "OPENAI_API_KEY", "mcp__noter__note"),
-    Real("copilot", "fake-model", "COPILOT_PROVIDER_API_KEY", "noter-note"),
     GEMINI._replace(name="acp:gemini"),
     Real("acp:claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "mcp__noter__note", "ANTHROPIC_BASE_URL", ""),
 )

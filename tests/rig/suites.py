@@ -42,6 +42,7 @@ GEMINI = Conformance(
     key="GEMINI_API_KEY",
     url="GOOGLE_GEMINI_BASE_URL",
     asks=":streamGenerateContent",
+    tool="mcp_noter_note",
     path=[str(programs())],
     settings=NO_RETRIES,
     statuses={"expired_key": 400},
@@ -51,6 +52,7 @@ COPILOT = replace(
     CHAT,
     agent="copilot",
     key="COPILOT_PROVIDER_API_KEY",
+    tool="noter-note",
     leaves_out={"resumes": "it tells its session with its last line only"},
 )
 SUITES = {
@@ -59,7 +61,7 @@ SUITES = {
         CLAUDE,
         replace(CHAT, agent="codex", model="gpt-5", asks="/responses"),
         GEMINI,
-        replace(CHAT, agent="opencode", idle_seconds=20, leaves_out={"endpoint_down": TOO_LONG}),
+        replace(CHAT, agent="opencode", tool="noter_note", idle_seconds=20, leaves_out={"endpoint_down": TOO_LONG}),
         replace(
             CHAT,
             agent="qwen",

@@ -41,6 +41,7 @@ class Conformance:
     path: Sequence[str] = ()  #: folders that come first on PATH
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    tool: str = "mcp__noter__note"  #: what it calls the tool `note` of an MCP server `noter`
     idle_seconds: int = 10  #: longer than it is silent when it starts
     statuses: Mapping[str, int] = field(
         default_factory=dict[str, int]

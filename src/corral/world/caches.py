@@ -46,10 +46,17 @@ async def lent(state: Path, project: Path, private: Path, owner: Owner | None) -
                 os.chown(private, owner.uid, owner.gid)
             yield private
             return
-        if owner and any(shared.iterdir()):
-            await workspace.give(shared, owner)
-        elif owner:
-            os.chown(shared, owner.uid, owner.gid)
-        yield shared
+        await _hand(shared, owner)
+        try:
+            yield shared
+        finally:
+            await _hand(shared, Owner(os.getuid(), os.getgid()) if owner else None)  # what stays is the caller's
     finally:
         os.close(lock)
+
+
+async def _hand(folder: Path, owner: Owner | None) -> None:
+    if owner and any(folder.iterdir()):
+        await workspace.give(folder, owner)
+    elif owner:
+        os.chown(folder, owner.uid, owner.gid)
