@@ -76,6 +76,10 @@ class AttemptCourse:
             self.recorder.step("collected")
             return
         dressed = await forms.as_installed(self._dress(), self.host.state)
+        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
+            self._park(*cooling)
+            return
         self._hooks = dressed.hooks
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
@@ -121,6 +125,15 @@ class AttemptCourse:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
         self.recorder.step("worked")
+
+    def _park(self, until: float, reason: str) -> None:
+        """End an attempt before it starts: its agent's quota is known to be used up."""
+        self.record.until, self.record.outcome = until, "limited"
+        self.attempt.error = Failure(
+            "rate_limit", f"{self.attempt.agent} is limited, as another run found out: {reason}"
+        )
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
 
     def steer(self, text: str) -> bool:
         """Take in what a person wants besides; return whether the agent is told while it works."""

@@ -285,6 +285,7 @@ class Engine:
             for parked in self.store.attempts(run):
                 if parked.attempt.status == "limited":
                     parked.until = 0.0
+                    self.store.warm_up(parked.attempt.agent)
                     self.store.save_attempt(parked)
             self.store.move_run(run, "queued", None, None)
 

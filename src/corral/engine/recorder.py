@@ -20,6 +20,7 @@ from corral.world.store.sqlite import Store
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
 MOST_TEXT = 64 << 10  #: of one event
 MOST_BYTES = 64 << 20
+MOST_REASON = 500
 Listener = Callable[[Heard], None]
 
 
@@ -33,6 +34,7 @@ class Recorder:
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
         self._metered = Tokens()
+        self.has_account = False  #: its quota is one for all runs of its agent
         self.over_budget = False
         self.ended: Ended | None = None  #: its last word so far
 
@@ -82,6 +84,10 @@ class Recorder:
         if self.attempt.tokens == Tokens():
             self.attempt.tokens = self._metered
 
+    def cooldown(self) -> tuple[float, str] | None:
+        """Return until when its agent's quota is used up, as any run found out; None if it is not."""
+        return self._store.cooldown(self.attempt.agent, time.time()) if self.has_account else None
+
     def read_back(self) -> bool:
         """Hear once more what was stored of it; return whether it had said its last word."""
         after = 0
@@ -114,8 +120,10 @@ class Recorder:
                 left.remove(text)
                 self.record.steers = tuple(left)
                 self.step(self.record.phase)
-            case Limited(until=until):
+            case Limited(until=until, message=message):
                 self.record.until = until
+                if self.has_account and until is not None and until > time.time():
+                    self._store.cool_down(self.attempt.agent, until, message[:MOST_REASON])
             case Ended():
                 self.ended = event
             case _:

@@ -98,3 +98,13 @@ DELETE FROM claims WHERE owner = :owner
 
 -- name: claim_owners
 SELECT DISTINCT owner FROM claims WHERE space = :space
+
+-- name: cool_down
+INSERT INTO cooldowns (agent, until, reason) VALUES (:agent, :until, :reason)
+ON CONFLICT (agent) DO UPDATE SET until = max(until, excluded.until), reason = excluded.reason
+
+-- name: warm_up
+DELETE FROM cooldowns WHERE agent = :agent
+
+-- name: cooldown
+SELECT until, reason FROM cooldowns WHERE agent = :agent AND until > :now

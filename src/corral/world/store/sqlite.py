@@ -244,6 +244,22 @@ class Store:
     def attempts(self, run: str) -> list[AttemptRecord]:
         return [_DECODE_ATTEMPT.decode(row["record"]) for row in self._rows("attempts", run=run)]
 
+    # --- agents whose quota is used up
+
+    def cool_down(self, agent: str, until: float, reason: str) -> None:
+        """Let every run know that an agent's quota is used up."""
+        with self.transaction():
+            self._do("cool_down", agent=agent, until=until, reason=reason)
+
+    def warm_up(self, agent: str) -> None:
+        with self.transaction():
+            self._do("warm_up", agent=agent)
+
+    def cooldown(self, agent: str, now: float) -> tuple[float, str] | None:
+        """Return until when an agent is not to be asked, and why; None if it may be."""
+        found = self._rows("cooldown", agent=agent, now=now)
+        return (cast("float", found[0]["until"]), cast("str", found[0]["reason"])) if found else None
+
     # --- health
 
     def integrity(self) -> str:
