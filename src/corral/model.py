@@ -114,7 +114,7 @@ class Scope(PathRules, frozen=True, kw_only=True):
     memory_mb: int = 4096
     processes: int = 512
     cpu_seconds: int | None = None
-    disk_mb: int = 20_480
+    disk_mb: int | None = 20_480
     file_mb: int | None = None
     timeout_seconds: float | None = None
 

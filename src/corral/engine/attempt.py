@@ -168,7 +168,8 @@ class AttemptCourse:
         ended = self.recorder.ended
         limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
-        verdict = judge.of_limits(judge.of_provider(verdict, self.host.unreached), self.host.last_words)
+        verdict = judge.of_provider(verdict, self.host.unreached)
+        verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
         if self.recorder.over_budget:
             verdict = Verdict("over_budget")
         self.record.outcome = verdict.status if verdict else "done"

@@ -68,8 +68,10 @@ def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | Non
     return Verdict("failed", Failure("network", unreached, own or "is its address right, and is it up?"))
 
 
-def of_limits(verdict: Verdict | None, complaint: str) -> Verdict | None:
-    """Name the limit that the kernel held it to, where its own complaint shows that."""
+def of_limits(verdict: Verdict | None, complaint: str, *, killed: int = 0) -> Verdict | None:
+    """Name the limit that the kernel held it to, by the processes it killed for want of memory or by its complaint."""
+    if killed and verdict is not None and verdict.status in ("failed", "timed_out"):
+        return Verdict("failed", USED_UP["memory"])
     if verdict is None or verdict.error is None or verdict.error.kind != "crash" or verdict.status != "failed":
         return verdict
     for kind, words in COMPLAINTS.items():

@@ -63,7 +63,7 @@ def narrow(outer: Scope, inner: Scope) -> Scope:
         memory_mb=min(outer.memory_mb, inner.memory_mb),
         processes=min(outer.processes, inner.processes),
         cpu_seconds=_least(outer.cpu_seconds, inner.cpu_seconds),
-        disk_mb=min(outer.disk_mb, inner.disk_mb),
+        disk_mb=_least(outer.disk_mb, inner.disk_mb),
         file_mb=_least(outer.file_mb, inner.file_mb),
         timeout_seconds=_least(outer.timeout_seconds, inner.timeout_seconds),
     )
