@@ -1,4 +1,4 @@
-"""When a quota is back, from the true words of the programs and their providers."""
+"""When a quota is back, from words of the programs and their providers: many quoted from reports, others in their forms."""
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
