@@ -27,7 +27,7 @@ def test_two_at_once_do_not_share_one(corral: Corral) -> None:
     with corral.going("run", "t", "--repo", repo.folder, "--agent", "first", "--read-only") as going:
         corral.until_said("ready")
         outcome = corral.run(repo, "t", "--agent", "second")
-        next(corral.home.glob("workspaces/*/work/")).joinpath("go").touch()
+        next((corral.home / "workspaces").glob("*/work")).joinpath("go").touch()
         assert going.end().code == 0
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["branch"], "seen.txt") != "a"

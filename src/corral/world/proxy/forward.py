@@ -36,9 +36,8 @@ class Forward:
         self._busy.add(task)
         try:
             if len(self._busy) <= MOST:
-                await self._carry(reader, writer)
-        except OSError:
-            pass  # nobody listens there: the box sees its connection closed
+                with contextlib.suppress(OSError):  # nobody listens there: the box sees its connection closed
+                    await self._carry(reader, writer)
         finally:
             self._busy.discard(task)
             writer.close()
@@ -50,7 +49,7 @@ class Forward:
                 both.create_task(_copy(reader, back))
                 both.create_task(_copy(there, writer))
         except* OSError:
-            pass
+            pass  # one side is gone, and with it the other's reason to go on: the group has ended both
         finally:
             back.close()
 
