@@ -1,0 +1,134 @@
+"""YAML 1.2 (and so JSON) as a tree whose every value knows its line and column; what could hurt is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+MOST_CHARACTERS, MOST_DEPTH = 512 << 10, 30
+
+
+class Mistake(Struct, frozen=True, order=True):
+    """Something wrong in a flow file."""
+
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+
+class Place(Struct, frozen=True):
+    """A value and where it stands; line and column count from 1."""
+
+    value: Any  #: None, bool, int, float, str, list[Place], or dict[str, tuple of key's and value's Place]
+    line: int
+    column: int
+
+    def plain(self) -> Any:
+        """Return the value without places."""
+        if isinstance(self.value, dict):
+            return {key: place.plain() for key, (_, place) in self.value.items()}
+        return [place.plain() for place in self.value] if isinstance(self.value, list) else self.value
+
+
+class Unreadable(ValueError):
+    """A text that is no YAML, or more than we want of it."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        super().__init__(mistake.message)
+        self.mistake = mistake
+
+
+def read(text: str) -> Place:
+    """Read a document."""
+    if len(text) > MOST_CHARACTERS:
+        raise Unreadable(
+            Mistake(1, 1, "a flow file is shorter than 512 KB", "put long texts into files of the repository")
+        )
+    from ruamel.yaml import YAML, YAMLError  # noqa: PLC0415 -- slow to load, and only flow files need it
+
+    try:
+        return _document(iter(YAML(typ="safe", pure=True).parse(text)))
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        words = " ".join(str(getattr(error, "problem", None) or error).split())
+        hint = "indent with spaces, not tabs" if "\\t" in words or "tab" in words else ""
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise Unreadable(Mistake(line, column, f"this is no YAML: {words}", hint)) from None
+    except RecursionError:
+        raise Unreadable(Mistake(1, 1, "it is nested too deeply")) from None
+
+
+def _document(events: Iterator[Any]) -> Place:
+    found: Place | None = None
+    for event in events:
+        match type(event).__name__:
+            case "StreamStartEvent" | "StreamEndEvent" | "DocumentStartEvent" | "DocumentEndEvent":
+                continue
+            case _ if found is not None:
+                raise _refused(event, "there is more than one document", "one file holds one flow")
+            case _:
+                found = _node(event, events, 0)
+    return found or Place(None, 1, 1)
+
+
+def _node(event: Any, events: Iterator[Any], depth: int) -> Place:
+    kind = type(event).__name__
+    if kind == "AliasEvent" or getattr(event, "anchor", None):
+        raise _refused(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
+    if kind != "AliasEvent" and _own_tag(event):
+        raise _refused(event, f"the tag `{event.tag}` is not read here", "plain values only")
+    if depth > MOST_DEPTH:
+        raise _refused(event, "it is nested too deeply", "")
+    line, column = event.start_mark.line + 1, event.start_mark.column + 1
+    match kind:
+        case "ScalarEvent":
+            return Place(event.value if event.style else _plain(event.value), line, column)
+        case "SequenceStartEvent":
+            items: list[Place] = []
+            while type(inner := next(events)).__name__ != "SequenceEndEvent":
+                items.append(_node(inner, events, depth + 1))
+            return Place(items, line, column)
+        case _:
+            return Place(_table(events, depth), line, column)
+
+
+def _table(events: Iterator[Any], depth: int) -> dict[str, tuple[Place, Place]]:
+    table: dict[str, tuple[Place, Place]] = {}
+    while type(event := next(events)).__name__ != "MappingEndEvent":
+        if type(event).__name__ != "ScalarEvent":
+            raise _refused(event, "a key is a plain word", "")
+        key = Place(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
+        value = _node(next(events), events, depth + 1)
+        if event.value in table:
+            first = table[event.value][0].line
+            raise Unreadable(
+                Mistake(key.line, key.column, f"`{event.value}` stands here twice", f"first in line {first}")
+            )
+        table[event.value] = (key, value)
+    return table
+
+
+def _own_tag(event: Any) -> bool:
+    tag = str(getattr(event, "tag", None) or "")
+    return bool(tag) and tag not in ("!", "None")
+
+
+def _plain(text: str) -> Any:
+    """Give an unquoted word its meaning by YAML 1.2: `on`, `yes` and `no` are words."""
+    if text in ("", "~", "null", "Null", "NULL"):
+        return None
+    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+        return text.lower() == "true"
+    if re.fullmatch(r"[-+]?\d{1,15}", text):
+        return int(text)
+    if re.fullmatch(r"[-+]?(\d{1,15}\.\d{0,15}|\.\d{1,15}|\d{1,15})([eE][-+]?\d{1,3})?", text):
+        return float(text)
+    return text
+
+
+def _refused(event: Any, message: str, hint: str) -> Unreadable:
+    return Unreadable(Mistake(event.start_mark.line + 1, event.start_mark.column + 1, message, hint))
