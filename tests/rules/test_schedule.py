@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model import AgentChoice, Attempt, AttemptRecord, Failure, Flow, Node, NodeState, RetryPolicy, Status, Task
+from corral.flow import AgentChoice, Flow, Node, Task
+from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
 from corral.rules.schedule import Begin, Finish, GoOn, Settle, Situation, WaitUntil, decide
 
 OUTCOMES: list[tuple[Status, str | None]] = [

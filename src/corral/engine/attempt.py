@@ -19,7 +19,8 @@ from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Checked, Ended, Event, Heeded, Moved, Noted
-from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Node, Receipt, SandboxReport
+from corral.flow import Node
+from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
 from corral.rules import judge, naming, prompt, schedule
 from corral.rules.judge import Verdict
 from corral.world import collecting, workspace

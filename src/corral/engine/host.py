@@ -18,7 +18,8 @@ from corral.engine.logs import Log, Tail
 from corral.engine.outfit import Outfit
 from corral.errors import CorralError, SetupFailed
 from corral.events import Event
-from corral.model import CheckResult, Level, RunPlan, Task
+from corral.flow import Task
+from corral.model import CheckResult, Level, RunPlan
 from corral.rules import naming
 from corral.world import collecting, process, workspace
 from corral.world.collecting import Taken

@@ -16,7 +16,8 @@ from corral.config import Config
 from corral.engine import briefing
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentChoice, Request, RunPlan, Task
+from corral.flow import AgentChoice, Task
+from corral.model import Request, RunPlan
 from corral.rules import strategies
 from corral.world import git, plain_folder
 from corral.world.git import Found

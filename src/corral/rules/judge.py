@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from corral.events import Ended
-from corral.model import Attempt, CheckResult, Failure, Status, Task
+from corral.flow import Task
+from corral.model import Attempt, CheckResult, Failure, Status
 
 
 class Verdict(Struct, frozen=True):

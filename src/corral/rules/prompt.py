@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.model import Attempt, Task
+from corral.flow import Task
+from corral.model import Attempt
 
 MOST_OUTPUT = 4000
 
