@@ -109,13 +109,24 @@ def flows(draw: st.DrawFn) -> Flow:
     nodes: list[Node] = []
     for place in range(count):
         above = draw(st.lists(st.integers(0, place - 1), max_size=3, unique=True)) if place else []
-        needs = tuple(Edge(f"n{up}", draw(st.sampled_from(["success", "success", "failure", "always"]))) for up in above)
+        needs = tuple(
+            Edge(f"n{up}", draw(st.sampled_from(["success", "success", "failure", "always"]))) for up in above
+        )
         kind = draw(st.sampled_from(["task", "task", "task", "run", "gate", "merge", "join"]))
         when = draw(st.sampled_from([None, None, "true", "false", "nodes.n0.status == 'done'" if above else None]))
         each = draw(st.sampled_from([None, None, None, "[1, 2]", "[]"])) if kind == "task" else None
         rivals = draw(st.sampled_from([(), (), (AgentChoice("b"),)])) if kind == "task" else ()
         nodes.append(
-            Node(id=f"n{place}", kind=kind, task=Task(prompt=""), agent=AgentChoice("a"), rivals=rivals, needs=needs, when=when, for_each=each)
+            Node(
+                id=f"n{place}",
+                kind=kind,
+                task=Task(prompt=""),
+                agent=AgentChoice("a"),
+                rivals=rivals,
+                needs=needs,
+                when=when,
+                for_each=each,
+            )
         )
     return Flow(name="f", strategy="flow", nodes=tuple(nodes), on_failure=draw(st.sampled_from(["continue", "stop"])))
 

@@ -93,7 +93,9 @@ def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
     if last.status == "done" and holds is not False:
         return Over(record)
     if len(rounds) >= repeat.most:
-        return Over(record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last))
+        return Over(
+            record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last)
+        )
     if len(rounds) > MOST_SAME and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1:
         return Over(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
     if _spent_up(lane):

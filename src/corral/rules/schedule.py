@@ -118,7 +118,11 @@ class Schedule:
             self._driven[record.attempt.id] = record.attempt.agent
             return
         self._driven.pop(record.attempt.id, None)
-        self._look = {**self._no_slot, record.node: None, **self._look}  # a slot is free: who waited longest comes first
+        self._look = {
+            **self._no_slot,
+            record.node: None,
+            **self._look,
+        }  # a slot is free: who waited longest comes first
         self._no_slot = {}
 
     def ended(self, settle: Settle) -> list[Action]:
@@ -268,7 +272,9 @@ class Schedule:
     # --- the end of a node, and of all
 
     def _ended(self, node: Node, over: Sequence[Over]) -> Settle:
-        done = [each.last.attempt for each in over if each.last and each.last.attempt.status == "done" and not each.reason]
+        done = [
+            each.last.attempt for each in over if each.last and each.last.attempt.status == "done" and not each.reason
+        ]
         if done:
             best = min(done, key=_rank)
             others = f"; the best of {len(over)}" if len(over) > 1 else ""
