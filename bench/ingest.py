@@ -16,7 +16,8 @@ from corral.adapter import HangUp, Line
 from corral.agents.claude import ClaudeConversation
 from corral.engine.logs import Log
 from corral.engine.recorder import Recorder
-from corral.model import AgentChoice, Attempt, AttemptRecord, RunPlan, RunRecord, Task
+from corral.flow import AgentChoice, Task
+from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
 from corral.rules import strategies
 from corral.world import process
 from corral.world.process import Limits, Start

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.model import AgentChoice, Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Task
+from corral.flow import AgentChoice, Task
+from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord
 from corral.rules import naming, strategies
 from corral.world.store.sqlite import Store
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from corral.flow import Flow, TaskType
+
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
     "skipped", "partial",
@@ -19,61 +21,10 @@ ErrorClass = Literal[
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
 ]  # fmt: skip
 CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
-TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
 
 
 # --- what a person asks for -------------------------------------------------------------------------------------
-
-
-def short(model: str) -> str:
-    """Shorten a model that is a file, as the scripted agent's is, to its name."""
-    return model.rpartition("/")[2] if model.startswith("/") else model
-
-
-class AgentChoice(Struct, frozen=True):
-    """An agent by name, with the model it is to use."""
-
-    name: str
-    model: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}:{short(self.model)}" if self.model else self.name
-
-
-class Task(Struct, frozen=True, kw_only=True):
-    """What a person wants done, and what holds for it."""
-
-    prompt: str
-    type: TaskType | None = None
-    files: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    role: str | None = None
-    briefing: tuple[str, ...] = ()  #: what it is told before the task: role, instructions, skills
-    skills: tuple[tuple[str, str], ...] = ()  #: name and folder: brought along into the box
-    read_only: bool = False  #: changing nothing is then success
-    budget_usd: float | None = None
-    timeout_seconds: float = 3600.0
-    idle_seconds: float = 900.0
-    retries: int | None = None  #: None: the default number, for failures that pass by themselves only
-
-
-class Node(Struct, frozen=True, kw_only=True):
-    """One step of a flow."""
-
-    id: str
-    task: Task
-    agent: AgentChoice
-    fallback: tuple[AgentChoice, ...] = ()  #: who tries next when this one cannot, in this order
-    needs: tuple[str, ...] = ()
-
-
-class Flow(Struct, frozen=True, kw_only=True):
-    """A graph of nodes; a single task is a flow of one."""
-
-    name: str
-    strategy: str
-    nodes: tuple[Node, ...]
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -350,6 +301,10 @@ class AttemptRecord(Struct, kw_only=True):
     started: float = 0.0
     ended: float | None = None
     folder: str = ""  #: workspace, home and logs of this attempt
+    lane: int = 0  #: whose try it is, in a race
+    heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
+    base: str | None = None  #: the commit it starts from: these, combined
+    conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back

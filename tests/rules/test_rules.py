@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.events import Ended
-from corral.model import Attempt, CheckResult, ErrorClass, Failure, RetryPolicy, Status, Task
+from corral.flow import Task
+from corral.model import Attempt, CheckResult, ErrorClass, Failure, RetryPolicy, Status
 from corral.rules import judge, naming, prompt, retry
 
 

@@ -1,11 +1,14 @@
 """`decide`, played to the end with random outcomes: it always ends, and never starts what it must not."""
 
+from collections.abc import Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from corral.model import AgentChoice, Attempt, AttemptRecord, Failure, Flow, Node, NodeState, RetryPolicy, Status, Task
-from corral.rules.schedule import Begin, Finish, GoOn, Park, Settle, Situation, WaitUntil, decide, taken
+from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
+from corral.rules.lanes import taken
+from corral.rules.schedule import Action, Begin, Finish, GoOn, Park, Schedule, Settle, WaitUntil
 
 OUTCOMES: list[tuple[Status, str | None]] = [
     ("done", None), ("limited", "rate_limit"), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),
@@ -22,7 +25,7 @@ def flows(draw: st.DrawFn) -> Flow:
         task = Task(prompt="x", retries=draw(st.none() | st.integers(0, 3)), budget_usd=draw(st.none() | st.just(2.5)))
         fallback = tuple(AgentChoice(name) for name in draw(st.lists(st.sampled_from("bcd"), max_size=2, unique=True)))
         nodes.append(
-            Node(id=f"n{number}", task=task, agent=AgentChoice("a"), fallback=fallback, needs=tuple(sorted(needs)))
+            Node(id=f"n{number}", task=task, agent=AgentChoice("a"), fallback=fallback, needs=tuple(map(Edge, sorted(needs))))
         )
     return Flow(name="f", strategy="x", nodes=tuple(nodes))
 
@@ -38,12 +41,8 @@ class Play:
         self.now, self.step = 0.0, 0
 
     def turn(self) -> Finish | None:
-        situation = Situation(
-            flow=self.flow, nodes=list(self.nodes.values()), attempts=self.records, driven=frozenset(self.driven),
-            retry=RetryPolicy(), now=self.now,
-        )  # fmt: skip
-        actions = decide(situation)
-        assert actions == decide(situation), "the same situation must be decided the same way"
+        actions = self.decide()
+        assert actions == self.decide(), "the same situation must be decided the same way"
         for action in actions:
             match action:
                 case Finish():
@@ -57,15 +56,23 @@ class Play:
                     raise AssertionError("nothing was lost here")
                 case WaitUntil():
                     self.now = max(self.now, action.time)
-                case Park():
-                    raise AssertionError("nobody said that they want to be asked")
+                case _:
+                    raise AssertionError(f"nobody asked for {action}")
         if self.driven:
             self.end_one()
         return None
 
+    def decide(self) -> list[Action]:
+        schedule = Schedule(self.flow, RetryPolicy())
+        schedule.load(self.nodes.values(), self.records)
+        for record in self.records:
+            if record.attempt.id in self.driven:
+                schedule.heard(record, driven=True)
+        return schedule.decide(self.now)
+
     def begin(self, action: Begin) -> None:
         node = next(node for node in self.flow.nodes if node.id == action.node)
-        assert all(self.nodes[need].status == "done" for need in node.needs), "started before its needs"
+        assert all(self.nodes[need.node].status == "done" for need in node.needs), "started before its needs"
         assert all(record.phase == "over" for record in self.records if record.node == node.id), "two at once"
         attempt = Attempt(
             id=f"r-{len(self.records) + 1}", agent=action.agent.name, number=action.number, retry_of=action.retry_of
@@ -102,21 +109,26 @@ def test_every_run_ends(flow: Flow, outcomes: list[int]) -> None:
     assert (finish.status == "done") == (statuses == {"done"})
 
 
-def situation(record: AttemptRecord | None, stopping: str | None = None) -> Situation:
+def after(
+    *records: AttemptRecord, policy: RetryPolicy | None = None, now: float = 0.0, stopping: str | None = None
+) -> Sequence[Action]:
     flow = Flow(name="f", strategy="single", nodes=(Node(id="main", task=Task(prompt="x"), agent=AgentChoice("a")),))
-    return Situation(
-        flow=flow, nodes=[NodeState(id="main")], attempts=[record] if record else [], driven=frozenset(),
-        retry=RetryPolicy(), stopping=stopping,
-    )  # fmt: skip
+    schedule = Schedule(flow, policy or RetryPolicy())
+    schedule.load([NodeState(id="main")], records)
+    if stopping:
+        schedule.stop(stopping)
+    return schedule.decide(now)
 
 
 def test_an_attempt_that_nobody_drives_is_taken_up() -> None:
     record = AttemptRecord(attempt=Attempt(id="r-1", agent="a"), run="r", node="main", phase="collected")
-    assert decide(situation(record)) == [GoOn("r-1")]
+    assert after(record) == [GoOn("r-1", record)]
 
 
 def test_a_stop_starts_nothing_more() -> None:
-    assert decide(situation(None, "stopped by me")) == [Settle("main", "stopped", "stopped by me")]
+    settle, finish = after(stopping="stopped by me")
+    assert settle == Settle("main", "stopped", "stopped by me")
+    assert isinstance(finish, Finish)
 
 
 def over(
@@ -130,15 +142,11 @@ def over(
     )  # fmt: skip
 
 
-def after(*records: AttemptRecord, policy: RetryPolicy, now: float) -> list[object]:
-    return list(decide(replace(situation(None), attempts=list(records), retry=policy, now=now)))
-
-
 def test_no_further_try_begins_when_all_of_them_took_too_long() -> None:
     policy = RetryPolicy(total_seconds=1000)
     tries = (over(1, started=0, ended=400), over(2, started=500, ended=900))
     assert isinstance(after(*tries, policy=policy, now=900)[0], WaitUntil)
-    (given_up,) = after(*tries, policy=policy, now=1100)
+    given_up, _ = after(*tries, policy=policy, now=1100)
     assert isinstance(given_up, Settle)
     assert "total_seconds (1000) are over" in (given_up.reason or "")
 

@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 
 from corral.errors import BadRequest, StoreTrouble
 from corral.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
-from corral.model import (
-    AgentChoice,
-    Attempt,
-    AttemptRecord,
-    CheckResult,
-    Failure,
-    RunPlan,
-    RunRecord,
-    Task,
-    Tokens,
-)
+from corral.flow import AgentChoice, Task
+from corral.model import Attempt, AttemptRecord, CheckResult, Failure, RunPlan, RunRecord, Tokens
 from corral.rules import naming, strategies
 from corral.world.notice import Bell
 from corral.world.store.sqlite import Store

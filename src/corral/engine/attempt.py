@@ -21,8 +21,9 @@ from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Checked, Ended, Event, Heeded, Moved, Noted
-from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Node, Receipt, SandboxReport
-from corral.rules import judge, naming, prompt, schedule
+from corral.flow import Node
+from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
+from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.world import collecting, workspace
 from corral.world.process import Limits
@@ -93,7 +94,7 @@ class AttemptCourse:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
             told = prompt.continued(record.steers)
         else:
-            made, _ = await asyncio.gather(self.host.make(self.folder, self.host.plan.base), self._guard.look())
+            made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
         for note in await self.host.fit(made, fitted):
@@ -134,6 +135,10 @@ class AttemptCourse:
         )
         self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
         self.recorder.step("collected")
+
+    def stop(self) -> None:
+        """End it, and keep its work."""
+        self.host.stop.set()
 
     def steer(self, text: str) -> bool:
         """Take in what a person wants besides; return whether the agent is told while it works."""
@@ -188,7 +193,7 @@ class AttemptCourse:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
         if taken.commit:
-            repository, base = self.host.repository, self.host.plan.base
+            repository, base = self.host.repository, self.host.base
             change, self.record.tree, self.record.diff_sha256 = await asyncio.gather(
                 repository.change(base, taken.commit),
                 repository.tree_of(taken.commit),
@@ -218,9 +223,9 @@ class AttemptCourse:
 
     async def _checks(self) -> list[CheckResult]:
         """Run the checks on what was delivered, and once more with the base's own tests where those were changed."""
-        task, host, base = self.node.task, self.host, self.host.plan.base
+        task, host, base = self.node.task, self.host, self.host.base
         commit = self.attempt.commit or base
-        if not task.checks or not (self.attempt.files_changed or task.read_only):
+        if not task.checks or not (self.attempt.files_changed or task.read_only or task.unchanged_ok):
             return []
 
         def told(result: CheckResult) -> None:
@@ -301,7 +306,7 @@ class AttemptCourse:
         return Receipt(
             attempt=attempt.id,
             agent=attempt.agent,
-            base=self.host.plan.base,
+            base=self.host.base,
             commit=commit,
             tree=self.record.tree,
             diff_sha256=self.record.diff_sha256,
@@ -339,5 +344,5 @@ class AttemptCourse:
 
 def can_continue(record: AttemptRecord) -> bool:
     """Tell whether a lost or limited attempt can be gone on with: the agent can resume, and its session is known."""
-    parked = record.attempt.status == "limited" or schedule.lost(record.attempt)
+    parked = record.attempt.status == "limited" or lanes.lost(record.attempt)
     return parked and record.resumes and record.attempt.session is not None

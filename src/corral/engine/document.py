@@ -29,7 +29,7 @@ def build(store: Store, run: str) -> Run:
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
     for node in nodes:
-        node.needs = needs[node.id]
+        node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
     attempts = [each.attempt for each in records]
     return Run(

@@ -196,9 +196,11 @@ class Engine:
 
     async def drive(self, run: str, listen: Listener) -> Run:
         """Carry a run out to its end in this process."""
+        from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
-        drive = Drive(run, self.owner, self.store, self._dresser(run), listen)
+        place = here(self.store.run(run).plan, self.store, self._dresser(run), listen)
+        drive = Drive(run, self.owner, self.store, place, listen)
         self._drives[run] = drive
         if self._stopping:
             drive.stop(self._stopping)

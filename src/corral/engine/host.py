@@ -23,7 +23,8 @@ from corral.engine.scoping import Fitted
 from corral.engine.tape import TurnNote
 from corral.errors import CorralError, SetupFailed
 from corral.events import Event, Noted
-from corral.model import CheckResult, Level, Net, RunPlan, Task, Tokens
+from corral.flow import Task
+from corral.model import CheckResult, Level, Net, RunPlan, Tokens
 from corral.rules import naming
 from corral.rules.redact import Redactor, likely
 from corral.world import caches, collecting, process, workspace
@@ -53,13 +54,15 @@ class Ears(Struct, frozen=True):
 class Host:
     """Does the steps of one attempt on this machine."""
 
-    def __init__(self, plan: RunPlan, repository: Repository, state: Path, attempt: str, stop: asyncio.Event) -> None:
-        self.plan, self.repository, self.state, self.attempt, self.stop = plan, repository, state, attempt, stop
+    def __init__(self, plan: RunPlan, task: Task, repository: Repository, state: Path, attempt: str) -> None:
+        self.plan, self.task, self.repository, self.state, self.attempt = plan, task, repository, state, attempt
+        self.base = plan.base  #: the commit the attempt starts from
+        self.stop = asyncio.Event()
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
         self._owner = agent_owner(attempt) if self.level != "none" else None
         self._logins: list[str] = []
-        self.boxes = Boxes(self.level, attempt, stop)
+        self.boxes = Boxes(self.level, attempt, self.stop)
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
         self.unreached: str | None = None  #: why its provider could not be reached
@@ -150,7 +153,7 @@ class Host:
         argv, readable = dressed.resolve(command)
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
-        self._fill_home(folder / "home", {**self._skills(), **command.files}, dressed)
+        self._fill_home(folder / "home", {**self._skills(), **self._handed(), **command.files}, dressed)
         for name in self._logins:
             ears.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         env = {**command.env, **dressed.env}
@@ -162,7 +165,7 @@ class Host:
         limited = self.boxes.fitted.scope.file_mb or self.boxes.fitted.scope.cpu_seconds
         alone = alone and not limited and not self._hidden(made)
         if alone:
-            argv = collecting.then_collect(argv, made, self._message(), self.plan.base, _emptied(folder / "out"))
+            argv = collecting.then_collect(argv, made, self._message(), self.base, _emptied(folder / "out"))
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
@@ -245,11 +248,14 @@ class Host:
     def _skills(self) -> dict[str, bytes]:
         """Return the files of the task's skills, as they are to lie in HOME."""
         found: dict[str, bytes] = {}
-        for name, place in self.plan.flow.nodes[0].task.skills:
+        for name, place in self.task.skills:
             for file in sorted(Path(place).rglob("*")):
                 if file.is_file() and not file.is_symlink():
                     found[f"skills/{name}/{file.relative_to(place)}"] = file.read_bytes()
         return found
+
+    def _handed(self) -> dict[str, bytes]:
+        return {name: text.encode() for name, text in self.task.handed}
 
     def forget_logins(self, folder: Path) -> None:
         """Take a person's login out of a workspace that stays."""
@@ -282,8 +288,8 @@ class Host:
 
     async def _collect_alone(self, made: Workspace, out: Path) -> None:
         """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
-        await workspace.mend(self.repository, self.plan.base, made.tree, self.attempt, self._owner)
-        command = collecting.collect_command(made, self._message(), self.plan.base, _emptied(out))
+        await workspace.mend(self.repository, self.base, made.tree, self.attempt, self._owner)
+        command = collecting.collect_command(made, self._message(), self.base, _emptied(out))
         box = structs.replace(self.boxes.box(made, out.parent, writable=(out,)), file_mb=None, cpu_seconds=None)
         await self._aside(command, box, "be collected")
 
@@ -296,7 +302,7 @@ class Host:
             raise CorralError(f"the work cannot {what}: {words[-200:]}")
 
     def _message(self) -> str:
-        return f"{_subject(self.plan.flow.nodes[0].task)}\n\nCorral-Attempt: {self.attempt}\n"
+        return f"{_subject(self.task)}\n\nCorral-Attempt: {self.attempt}\n"
 
     def repository_lock(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
@@ -322,7 +328,7 @@ class Host:
     async def _check(self, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
         tail = Tail()
         path = self.logs / f"{name}.log"
-        limits = Limits(timeout_seconds=self.plan.flow.nodes[0].task.timeout_seconds)
+        limits = Limits(timeout_seconds=self.task.timeout_seconds)
         started = time.monotonic()
         network = await self._network(self.boxes.fitted.scope.net)
         box = self.boxes.box(made, folder, network=network)

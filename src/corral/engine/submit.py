@@ -17,7 +17,8 @@ from corral.config import Config
 from corral.engine import briefing, recording, scoping
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.model import AgentChoice, Net, Request, RunPlan, ScopeSource, ScopeTable, Task
+from corral.flow import AgentChoice, Task
+from corral.model import Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules import strategies
 from corral.rules.explain import Explained
 from corral.world import git, plain_folder

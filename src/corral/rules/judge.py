@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from corral.events import Ended
-from corral.model import Attempt, CheckResult, Failure, Status, Task, Violation
+from corral.flow import Task
+from corral.model import Attempt, CheckResult, Failure, Status, Violation
 
 USED_UP: dict[str, Failure] = {
     "memory": Failure("memory", "it used more memory than its scope allows", "raise [scope] memory_mb"),
@@ -110,7 +111,7 @@ def of_work(
         return Verdict("failed", Failure("check_failed", words, hint))
     if attempt.files_changed and task.read_only:
         return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))
-    if attempt.files_changed or task.read_only:
+    if attempt.files_changed or task.read_only or task.unchanged_ok:
         return Verdict("done")
     if ended.denied:
         tools = ", ".join(ended.denied)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.model import Attempt, Task
+from corral.flow import Task
+from corral.model import Attempt
 
 MOST_OUTPUT = 4000
 
@@ -12,6 +13,8 @@ MOST_OUTPUT = 4000
 def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: str = "") -> str:
     """Return the prompt; a plain task is passed on word for word. `guide` is what the repository says to agents."""
     parts = [*task.briefing, *([f"# What this repository asks of agents\n\n{guide}"] if guide else []), task.prompt]
+    if task.handoff:
+        parts.append(task.handoff)
     if task.files:
         parts.append("Files this is about:\n" + "\n".join(f"- {name}" for name in task.files))
     if task.read_only:

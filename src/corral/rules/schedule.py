@@ -1,32 +1,23 @@
-"""What happens next: a pure function of what is stored, so that resuming is not a special case."""
+"""What happens next in a run: pure, and kept up to date as things happen, so that resuming is not a special case."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
-from corral.model import OPEN, AgentChoice, Attempt, AttemptRecord, Flow, Node, NodeState, RetryPolicy, Status
-from corral.rules import retry
+from corral.flow import Flow, Node, Task
+from corral.model import OPEN, Attempt, AttemptRecord, NodeState, RetryPolicy, Status
+from corral.rules import handoff, lanes, lineage
+from corral.rules.flows import filling
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.known import Results
+from corral.rules.graph import FAILED, Graph
+from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
 
-MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says when to go on
-
-
-class Begin(Struct, frozen=True):
-    """Start a new attempt of a node."""
-
-    node: str
-    agent: AgentChoice
-    number: int = 1
-    retry_of: str | None = None
-    fallback_of: str | None = None
-
-
-class GoOn(Struct, frozen=True):
-    """Take up an attempt that nobody drives any more."""
-
-    attempt: str
+MOST_ITEMS = 1000  #: of one for_each
 
 
 class Settle(Struct, frozen=True):
@@ -39,15 +30,23 @@ class Settle(Struct, frozen=True):
     why: str | None = None
 
 
-class WaitUntil(Struct, frozen=True):
-    time: float
-
-
-class Park(Struct, frozen=True):
-    """A node waits for a person to say how it goes on."""
+class Expand(Struct, frozen=True):
+    """A node is done once for each item of a list: these are the nodes it became."""
 
     node: str
-    reason: str
+    nodes: tuple[Node, ...]
+
+
+class Ask(Struct, frozen=True):
+    """A gate is reached: a person is asked."""
+
+    node: str
+
+
+class Land(Struct, frozen=True):
+    """A merge is reached."""
+
+    node: str
 
 
 class Finish(Struct, frozen=True):
@@ -57,167 +56,371 @@ class Finish(Struct, frozen=True):
     reason: str | None = None
 
 
-Action = Begin | GoOn | Settle | WaitUntil | Park | Finish
+Action = Begin | GoOn | Settle | Expand | Ask | Land | Park | WaitUntil | Finish
 
 
-class Situation(Struct, frozen=True, kw_only=True):
-    """Everything `decide` looks at."""
+class Limits(Struct, frozen=True, kw_only=True):
+    """How many attempts of a run may be at work at once."""
 
-    flow: Flow
-    nodes: Sequence[NodeState]
-    attempts: Sequence[AttemptRecord]
-    driven: frozenset[str]  #: attempts this engine is carrying out right now
-    retry: RetryPolicy
-    stopping: str | None = None  #: why, once somebody said stop
-    now: float = 0.0
+    parallel: int = 8
+    per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def decide(situation: Situation) -> list[Action]:
-    """Return what to do now; an empty list means: wait for what is being driven."""
-    states = {node.id: node for node in situation.nodes}
-    actions: list[Action] = []
-    for node in situation.flow.nodes:
-        if states[node.id].status in OPEN:
-            actions += _node(node, states, situation)
-    if not actions and all(node.status not in OPEN for node in situation.nodes):
-        return [_finish(situation)]
-    return actions
+class Schedule:
+    """One run: tell it what happened, ask it what to do."""
+
+    def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None) -> None:
+        self._flow, self._retry, self._limits = flow, retry, limits or Limits()
+        self.nodes: dict[str, Node] = {node.id: node for node in flow.nodes}
+        self._graph, self._results = Graph(flow.nodes), Results(flow)
+        self._states = {name: NodeState(id=name) for name in self.nodes}
+        self._tries: dict[str, list[AttemptRecord]] = {}
+        self._stored: dict[str, NodeState] = {}
+        self._items: dict[str, tuple[str, Any, int]] = {}  # a node made for an item -> whose, which, the how manieth
+        self._members: dict[str, list[str]] = {}
+        self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
+        self._no_slot: dict[str, None] = {}
+        self._later: list[tuple[float, str]] = []
+        self._driven: dict[str, str] = {}  # attempt -> agent
+        self._node_of: dict[str, str] = {}
+        self._left: dict[str, str] = {}  # attempts that nobody drives any more: they will want their slots back
+        self._starting: list[str] = []  # agents of attempts that were decided and are not told yet
+        self._filled: dict[str, Node] = {}
+        self._open = len(self.nodes)
+        self._spent_before = 0.0  # by attempts that are over
+        self.stopping: str | None = None
+        self._failed = False
+
+    # --- what happened
+
+    def load(self, states: Iterable[NodeState], records: Iterable[AttemptRecord]) -> None:
+        """Take in what is stored of the run."""
+        for record in records:
+            self._tries.setdefault(record.node, []).append(record)
+            if record.phase == "over":
+                self._spent_before += record.attempt.cost.usd or 0.0
+            else:
+                self._left[record.attempt.id] = record.attempt.agent
+        self._stored = {state.id: state for state in states if state.status not in OPEN}
+        self._restore(list(self._look))
+
+    def _restore(self, ready: list[str]) -> None:
+        for name in ready:  # grows
+            if state := self._stored.pop(name, None):
+                self._look.pop(name, None)
+                ready += self._take_in(state)
+            else:
+                self._look[name] = None
+
+    def heard(self, record: AttemptRecord, *, driven: bool) -> None:
+        """Take in that an attempt is driven from now on, or that it is over."""
+        tries = self._tries.setdefault(record.node, [])
+        if all(each.attempt.id != record.attempt.id for each in reversed(tries)):
+            tries.append(record)
+            if record.attempt.agent in self._starting:
+                self._starting.remove(record.attempt.agent)
+        self._left.pop(record.attempt.id, None)
+        if driven:
+            self._driven[record.attempt.id] = record.attempt.agent
+            self._node_of[record.attempt.id] = record.node
+            return
+        if self._driven.pop(record.attempt.id, None):
+            self._spent_before += record.attempt.cost.usd or 0.0
+        self._look = {
+            **self._no_slot,
+            record.node: None,
+            **self._look,
+        }  # a slot is free: who waited longest comes first
+        self._no_slot = {}
+
+    def ended(self, settle: Settle) -> list[Action]:
+        """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
+        return self._settled(settle) if self._states[settle.node].status in OPEN else []
+
+    def stop(self, reason: str) -> None:
+        self.stopping = self.stopping or reason
+        self._look = dict.fromkeys(name for name, state in self._states.items() if state.status in OPEN)
+
+    # --- what to do
+
+    def decide(self, now: float) -> list[Action]:
+        """Return what to do now; what is settled is taken in already. Nothing means: wait for what is driven."""
+        while self._later and self._later[0][0] <= now:
+            self._look[heapq.heappop(self._later)[1]] = None
+        actions: list[Action] = []
+        while self._look:
+            name = next(iter(self._look))
+            del self._look[name]
+            if self._states[name].status in OPEN:
+                actions += self._decide(name, now)
+        if not self._open:
+            return [*actions, self._finish()]
+        return [*actions, WaitUntil(self._later[0][0])] if self._later else actions
+
+    def node(self, name: str) -> Node:
+        """Return a node with its texts filled in and with what it is told of the work before it."""
+        if name not in self._filled:
+            node = self.nodes[name]
+            self._filled[name] = structs.replace(node, task=self._task(node))
+        return self._filled[name]
+
+    def _task(self, node: Node) -> Task:
+        told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
+        task = structs.replace(node.task, handoff=told.words, handed=told.files)
+        if not self._flow.fills:
+            return task
+        known = self.known(node.id)
+        checks = tuple(filling.fill(check, known) for check in task.checks)
+        return structs.replace(task, prompt=filling.fill(task.prompt, known), checks=checks)
+
+    def heads(self, name: str, base: str | None) -> tuple[str, ...]:
+        """Return the commits a node starts from; none: where the run began."""
+        return lineage.heads(self._before(name), base)
+
+    def _before(self, name: str) -> list[AttemptRecord]:
+        group = self._items[name][0] if name in self._items else name
+        names = lineage.before(group, self.nodes, self._members, self._last_of)
+        return [record for each in names if (record := self._last_of(each))]
+
+    def _last_of(self, name: str) -> AttemptRecord | None:
+        """Return the attempt that stands for a node that has ended: its winner, or else its last."""
+        state, tries = self._states[name], self._tries.get(name, [])
+        won = (record for record in reversed(tries) if record.attempt.id == state.winner)
+        return next(won, tries[-1] if tries else None)
+
+    def record(self, attempt: str, node: str) -> AttemptRecord | None:
+        return next((each for each in self._tries.get(node, ()) if each.attempt.id == attempt), None)
+
+    def known(self, node: str) -> dict[str, Any]:
+        """Return what a node's texts may name."""
+        if node not in self._items:
+            return self._results.seen_from(node)
+        group, item, place = self._items[node]
+        return self._results.seen_from(group, {"item": item, "index": place})
+
+    def _decide(self, name: str, now: float) -> list[Action]:
+        node = self.nodes[name]
+        if name not in self._tries:
+            if self.stopping:
+                return self._settled(Settle(name, "stopped", self.stopping))
+            if name in self._members:
+                return self._settled(self._joined(name))
+            if (opening := self._opening(node)) is not None:
+                return opening
+        if self._flow.fills:
+            try:
+                self.node(name)
+            except Wrong as wrong:
+                return self._settled(Settle(name, "failed", f"bad_output: {wrong}"))
+        match node.kind:
+            case "gate":
+                self._states[name].status = "waiting"
+                return [Ask(name)]
+            case "merge":
+                self._states[name].status = "running"
+                return [Land(name)]
+            case "join":
+                return self._settled(Settle(name, "done"))
+            case _:
+                return self._at_work(node, now)
+
+    def _opening(self, node: Node) -> list[Action] | None:
+        """Decide whether a node whose needs are met starts at all, and how many times; None: once."""
+        if self._failed and self._flow.on_failure == "stop":
+            return self._settled(Settle(node.id, "skipped", "the flow stops at the first failure"))
+        limit = self._flow.budget_usd
+        if limit is not None and node.kind == "task" and self._spent() >= limit:
+            return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
+        words = node.when
+        try:
+            if words is not None and not Expression(words).holds(self.known(node.id)):
+                return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
+            words = node.for_each
+            return None if words is None else self._expand(node, words)
+        except Wrong as wrong:
+            return self._settled(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
+
+    def _expand(self, node: Node, words: str) -> list[Action]:
+        items = Expression(words).value(self.known(node.id))
+        if not isinstance(items, list):
+            raise Wrong("it is no list")
+        values = cast("list[Any]", items)
+        if len(values) > MOST_ITEMS:
+            raise Wrong(f"it has more than {MOST_ITEMS} items")
+        self._states[node.id].status = "running"
+        made = tuple(
+            structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
+            for place in range(len(values))
+        )
+        self._members[node.id] = [each.id for each in made]
+        for place, each in enumerate(made):
+            self.nodes[each.id], self._items[each.id] = each, (node.id, values[place], place)
+            self._states[each.id] = NodeState(id=each.id)
+        self._open += len(made)
+        self._graph.add(made)
+        self._graph.hold(node.id, self._members[node.id])
+        self._restore([*self._members[node.id], *([] if made else [node.id])])
+        return [Expand(node.id, made)]
+
+    def _joined(self, name: str) -> Settle:
+        """Settle a node whose items are all over."""
+        states = [self._states[each] for each in self._members[name]]
+        bad = [state for state in states if state.status not in ("done", "skipped")]
+        if not bad:
+            return Settle(name, "done", why=f"all {len(states)} items")
+        return Settle(name, bad[0].status, f"{len(bad)} of {len(states)} items: {bad[0].reason}")
+
+    def _at_work(self, node: Node, now: float) -> list[Action]:
+        """Decide about a node's agents, each in its own lane."""
+        tries = self._tries.get(node.id, [])
+        spent = sum(record.attempt.cost.usd or 0.0 for record in tries)
+        actions: list[Action] = []
+        over: list[Over] = []
+        for place, agent in enumerate((node.agent, *node.rivals)):
+            own = [record for record in tries if record.lane == place]
+            lane = Lane(node=node, place=place, agent=agent, tries=own, policy=self._retry, spent_usd=spent)
+            found = lanes.decide(lane, driven=self._driven.keys(), stopping=bool(self.stopping), now=now)
+            if isinstance(found, Over) and node.repeat and found.last and not self.stopping:
+                found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt))
+            match found:
+                case Over():
+                    over.append(found)
+                case WaitUntil(time=moment):
+                    heapq.heappush(self._later, (moment, node.id))
+                case Begin() if self._has_slot(found):
+                    self._states[node.id].status = "running"
+                    self._starting.append(found.agent.name)
+                    actions.append(found)
+                case GoOn() | Park():
+                    actions.append(found)
+                case _:
+                    pass
+        return self._settled(self._ended(node, over)) if len(over) == 1 + len(node.rivals) else actions
+
+    def _until_holds(self, node: Node, last: Attempt) -> bool | None:
+        until = node.repeat.until if node.repeat else "checks"
+        if until == "checks" or last.status != "done":
+            return None
+        try:
+            return Expression(until).holds({**self.known(node.id), "output": last.output, "attempt": result_of(last)})
+        except Wrong:
+            return False
+
+    def _has_slot(self, begin: Begin) -> bool:
+        name = begin.agent.name
+        at_work = [*self._driven.values(), *self._left.values(), *self._starting]
+        parallel = min(self._limits.parallel, self._flow.parallel or self._limits.parallel)
+        most = self._limits.per_agent.get(name, parallel)
+        if len(at_work) < parallel and (most >= parallel or at_work.count(name) < most):
+            return True
+        self._no_slot[begin.node] = None
+        return False
+
+    # --- the end of a node, and of all
+
+    def _ended(self, node: Node, over: Sequence[Over]) -> Settle:
+        done = [
+            each.last.attempt for each in over if each.last and each.last.attempt.status == "done" and not each.reason
+        ]
+        if done:
+            best = min(done, key=_rank)
+            others = f"; the best of {len(over)}" if len(over) > 1 else ""
+            return Settle(node.id, "done", winner=best.id, why=why(best) + others)
+        if self.stopping:
+            return Settle(node.id, "stopped", self.stopping)
+        last = over[-1]
+        if any(each.over_budget for each in over):
+            return Settle(node.id, "over_budget", last.reason)
+        status = last.last.attempt.status if last.last else "failed"
+        reasons = list(dict.fromkeys(each.reason for each in over))
+        return Settle(node.id, "failed" if status == "done" else status, "; ".join(reasons))
+
+    def _settled(self, settle: Settle) -> list[Action]:
+        """Take in the end of a node; return it and the ends it leads to."""
+        state = NodeState(
+            id=settle.node, status=settle.status, reason=settle.reason, winner=settle.winner, why=settle.why
+        )
+        cascade: list[Action] = [settle]
+        if self.stopping:  # nothing follows any more: each of the others is stopped for itself
+            self._note(state)
+            return cascade
+        for name in self._take_in(state, cascade):
+            self._look[name] = None
+        return cascade
+
+    def _take_in(self, state: NodeState, cascade: list[Action] | None = None) -> Sequence[str]:
+        self._note(state)
+        opened = self._graph.settle(state.id, state.status)
+        for name, need in opened.skipped:
+            words = f"`{need}` is {self._states[need].status}"
+            self._stored.pop(name, None)
+            self._note(NodeState(id=name, status="skipped", reason=words))
+            if cascade is not None:
+                cascade.append(Settle(name, "skipped", words))
+        return opened.ready
+
+    def _note(self, state: NodeState) -> None:
+        self._states[state.id] = state
+        self._filled.pop(state.id, None)
+        self._open -= 1
+        self._failed = self._failed or state.status in FAILED
+        if state.id in self._items:
+            return
+        result = {"status": state.status, "reason": state.reason, "output": state.why}
+        if state.id in self._members:
+            result["output"] = [self._result(name)["output"] for name in self._members[state.id]]
+        else:
+            result.update(self._result(state.id, state.winner))
+        self._results.add(state.id, result)
+
+    def _result(self, node: str, winner: str | None = None) -> dict[str, Any]:
+        winner = winner or self._states[node].winner
+        found = next((each for each in self._tries.get(node, ()) if each.attempt.id == winner), None)
+        return result_of(found.attempt) if found else {"output": self._states[node].why}
+
+    def _spent(self) -> float:
+        at_work = (record for name in self._driven for record in self._tries_of(name))
+        return self._spent_before + sum(record.attempt.cost.usd or 0.0 for record in at_work)
+
+    def _tries_of(self, attempt: str) -> list[AttemptRecord]:
+        return [each for each in self._tries.get(self._node_of[attempt], ()) if each.attempt.id == attempt]
+
+    def _finish(self) -> Finish:
+        states = [state for state in self._states.values() if state.status != "skipped"]
+        statuses = [state.status for state in states]
+        why = next((state.reason for state in states if state.status != "done" and state.reason), None)
+        for status in ("stopped", "over_budget", "limited"):
+            if status in statuses:
+                return Finish(status, why)
+        if all(status == "done" for status in statuses):
+            return Finish("done")
+        if "done" in statuses:
+            return Finish("partial", why)
+        return Finish("timed_out" if set(statuses) == {"timed_out"} else "failed", why)
 
 
-def _node(node: Node, states: Mapping[str, NodeState], situation: Situation) -> list[Action]:
-    needs = [states[need] for need in node.needs]
-    tries = [record for record in situation.attempts if record.node == node.id]
-    if tries and tries[-1].phase != "over":
-        last = tries[-1].attempt.id
-        return [] if last in situation.driven else [GoOn(last)]
-    if any(need.status in OPEN for need in needs):
-        return []
-    broken = [need.id for need in needs if need.status != "done"]
-    if broken:
-        return [Settle(node.id, "skipped", f"`{broken[0]}` is {states[broken[0]].status}")]
-    if not tries:
-        return [Settle(node.id, "stopped", situation.stopping)] if situation.stopping else [Begin(node.id, node.agent)]
-    return _after(node, tries, situation)
+def result_of(attempt: Attempt) -> dict[str, Any]:
+    """Return what expressions and texts may ask of an attempt."""
+    return {
+        "status": attempt.status,
+        "output": attempt.output,
+        "commit": attempt.commit,
+        "branch": attempt.branch,
+        "files_changed": list(attempt.files_changed),
+        "cost_usd": attempt.cost.usd,
+        "agent": attempt.agent,
+    }
 
 
-def _after(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> list[Action]:
-    """Decide what follows the last try of a node."""
-    last = tries[-1].attempt
-    if last.status == "done":
-        return [Settle(node.id, "done", winner=last.id, why=_why(last))]
-    if situation.stopping:
-        return [Settle(node.id, "stopped", situation.stopping)]
-    when = _again_at(node, tries, situation)
-    if when is None and last.status == "limited" and situation.retry.on_limit == "ask":
-        return [Park(node.id, reason(last) + _choices(tries[-1]))]
-    successor = None if when is not None else _next_agent(node, tries)
-    if when is None and successor is None:
-        return [Settle(node.id, last.status, reason(last) + _parked_until(tries[-1]))]
-    if not lost(last) and taken(tries, max(when or 0.0, situation.now)) > situation.retry.total_seconds:
-        over = f"; not tried again: [retry] total_seconds ({situation.retry.total_seconds:.0f}) are over"
-        return [Settle(node.id, last.status, reason(last) + over)]
-    if _spent_up(node, tries):
-        return [Settle(node.id, "over_budget", f"the budget of ${node.task.budget_usd:g} is used up")]
-    if successor:
-        return [Begin(node.id, successor, fallback_of=last.id)]
-    if when is not None and when > situation.now:
-        return [WaitUntil(when)]
-    same = lost(last) or last.status == "limited"  # neither used up a try
-    return [
-        Begin(node.id, AgentChoice(last.agent, _asked_model(node, last)), last.number + (not same), retry_of=last.id)
-    ]
-
-
-def _parked_until(record: AttemptRecord) -> str:
-    if record.attempt.status != "limited" or record.until is None:
-        return ""
-    return "; parked until " + _moment(record.until)
-
-
-def _moment(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
-
-
-def _choices(record: AttemptRecord) -> str:
-    back = _moment(record.until) if record.until else "a time it does not say"
-    return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
-
-
-def taken(tries: Sequence[AttemptRecord], now: float) -> float:
-    """Return how long the tries of a node and the waits between them took, without the time nobody drove it."""
-    total = 0.0
-    for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
-        ended = record.ended or record.started
-        total += ended - record.started
-        if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
-            total += max(0.0, following - ended)
-    return total
-
-
-def _again_at(node: Node, tries: Sequence[AttemptRecord], situation: Situation) -> float | None:
-    """Return when the same agent may try again, or None when it may not."""
-    record, policy = tries[-1], situation.retry
-    last, ended = record.attempt, record.ended or 0.0
-    if lost(last):
-        return ended
-    if last.status == "limited" and record.until is not None:
-        waits = sum(1 for each in tries if each.attempt.status == "limited" and each.until != 0.0)
-        if record.until <= situation.now and waits <= MOST_WAITS:
-            return record.until
-        soon = record.until - situation.now <= policy.max_wait_seconds
-        return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
-    own = [each.attempt for each in tries if each.attempt.agent == last.agent and not lost(each.attempt)]
-    delay = retry.delay_seconds([each for each in own if each.status != "limited"] or own, policy, node.task.retries)
-    return None if delay is None else ended + delay
-
-
-def _next_agent(node: Node, tries: Sequence[AttemptRecord]) -> AgentChoice | None:
-    """Return who tries next when an agent cannot: the first named that has not tried yet."""
-    last = tries[-1].attempt
-    if last.status not in ("failed", "timed_out", "limited"):
-        return None
-    tried = {record.attempt.agent for record in tries}
-    return next((choice for choice in node.fallback if choice.name not in tried), None)
-
-
-def _asked_model(node: Node, last: Attempt) -> str | None:
-    """Return the model as it was asked for: an agent may have told us a longer name meanwhile."""
-    return next((choice.model for choice in (node.agent, *node.fallback) if choice.name == last.agent), None)
-
-
-def _spent_up(node: Node, tries: Sequence[AttemptRecord]) -> bool:
-    limit = node.task.budget_usd
-    return limit is not None and sum(record.attempt.cost.usd or 0.0 for record in tries) >= limit
-
-
-def lost(attempt: Attempt) -> bool:
-    """Tell whether the engine died under it: that is our failure, and uses up no try."""
-    return attempt.status == "stopped" and attempt.error is not None
-
-
-def reason(attempt: Attempt) -> str:
-    """Say in one line why an attempt is not done."""
-    if attempt.error and attempt.status == "failed":
-        return f"{attempt.error.kind}: {attempt.error.message}"
-    return attempt.error.message if attempt.error else attempt.status.replace("_", " ")
-
-
-def _why(attempt: Attempt) -> str:
+def why(attempt: Attempt) -> str:
+    """Say in one line why an attempt is accepted."""
     count = len(attempt.checks)
     checks = "all checks pass" if count > 1 else "its check passes" if count else "no check was asked for"
     changed = len(attempt.files_changed)
     return f"{checks}; {changed or 'no'} file{'' if changed == 1 else 's'} changed"
 
 
-def _finish(situation: Situation) -> Finish:
-    statuses = [node.status for node in situation.nodes]
-    reasons = [node.reason for node in situation.nodes if node.status != "done" and node.reason]
-    why = reasons[0] if reasons else None
-    for status in ("stopped", "over_budget", "limited"):
-        if status in statuses:
-            return Finish(status, why)
-    if all(status == "done" for status in statuses):
-        return Finish("done")
-    if "done" in statuses:
-        return Finish("partial", why)
-    return Finish("timed_out" if statuses == ["timed_out"] else "failed", why)
+def _rank(attempt: Attempt) -> tuple[float, float, float, str]:
+    """Order results that are all proven: the smaller change, then the cheaper, then the quicker."""
+    cost = attempt.cost.usd if attempt.cost.usd is not None else float("inf")
+    return (attempt.insertions + attempt.deletions, cost, attempt.seconds, attempt.id)

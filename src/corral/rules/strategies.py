@@ -1,10 +1,97 @@
-"""Every strategy is a function that builds a flow."""
+"""Every strategy is a function that builds a flow: single, multi, parallel, race, auto."""
 
 from __future__ import annotations
 
-from corral.model import AgentChoice, Flow, Node, Task
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.rules.complexity import Score, Weights, score
+
+REVIEWED = ("architecture", "refactor")  #: kinds of task whose result a reviewer looks at, asked or not
+VERDICT = {
+    "type": "object",
+    "properties": {"verdict": {"enum": ["accept", "reject"]}, "notes": {"type": "string"}},
+    "required": ["verdict", "notes"],
+}
 
 
 def single(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()) -> Flow:
-    """Build the flow of one task for one agent."""
+    """One agent, one node."""
     return Flow(name="task", strategy="single", nodes=(Node(id="main", task=task, agent=agent, fallback=fallback),))
+
+
+def race(task: Task, agents: Sequence[AgentChoice], fallback: tuple[AgentChoice, ...] = ()) -> Flow:
+    """Several agents do the same, each by itself; the best proven result wins."""
+    first, *rivals = agents
+    node = Node(id="main", task=task, agent=first, rivals=tuple(rivals), fallback=fallback)
+    return Flow(name="task", strategy="race", nodes=(node,))
+
+
+def multi(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = (), *, review: bool = False) -> Flow:
+    """An architect, then a developer who starts from the architect's work, then a reviewer where it matters.
+
+    A reviewer that rejects sends it back to the developer, at most twice.
+    """
+    plan = (
+        "Plan this task; do not carry it out yet. Look at the repository first. Write down what is to be changed where, "
+        f"which decisions you took and why, and what is still open.\n\nThe task:\n{task.prompt}"
+    )
+    design = structs.replace(task, prompt=plan, role="architect", checks=(), read_only=True)
+    develop = structs.replace(task, role=task.role or "developer")
+    nodes = [
+        Node(id="design", task=design, agent=agent, fallback=fallback),
+        Node(id="develop", task=develop, agent=agent, fallback=fallback, needs=(Edge("design"),)),
+    ]
+    if review or task.type in REVIEWED:
+        look = f"Review the change that was made for this task. Accept it, or say what must be mended.\n\nThe task:\n{task.prompt}"
+        judged = structs.replace(task, prompt=look, role="reviewer", checks=(), read_only=True)
+        mend = structs.replace(develop, prompt="Mend this, as the reviewer asks: {{review.output.notes}}")
+        nodes += [
+            Node(id="review", task=judged, agent=agent, fallback=fallback, needs=(Edge("develop"),), output=VERDICT),
+            Node(
+                id="mend",
+                task=mend,
+                agent=agent,
+                fallback=fallback,
+                needs=(Edge("review"),),
+                when='review.output.verdict == "reject"',
+            ),
+        ]
+    return Flow(name="task", strategy="multi", nodes=tuple(nodes))
+
+
+def parallel(tasks: Sequence[Task], agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()) -> Flow:
+    """Several tasks side by side, each from the same base."""
+    nodes = tuple(
+        Node(id=f"task-{place}", task=task, agent=agent, fallback=fallback) for place, task in enumerate(tasks, 1)
+    )
+    return Flow(name="tasks", strategy="parallel", nodes=nodes)
+
+
+def auto(
+    tasks: Sequence[Task],
+    agents: Sequence[AgentChoice],
+    fallback: tuple[AgentChoice, ...] = (),
+    weights: Weights | None = None,
+) -> Flow:
+    """Choose by what was asked for, always the same for the same request, and say why."""
+    if len(tasks) > 1:
+        return _because(parallel(tasks, agents[0], fallback), f"{len(tasks)} tasks: side by side")
+    if len(agents) > 1:
+        return _because(race(tasks[0], agents, fallback), f"{len(agents)} agents for one task: a race")
+    graded = score(tasks[0], weights)
+    words = f"{graded.grade}, {graded.points} points ({', '.join(graded.reasons)})"
+    if graded.grade in ("complex", "architectural"):
+        return _because(multi(tasks[0], agents[0], fallback), f"{words}: an architect first")
+    return _because(single(tasks[0], agents[0], fallback), f"{words}: one agent does it")
+
+
+def role_for(graded: Score) -> str:
+    """Return who such a task is for, where nobody said."""
+    return {"architectural": "architect", "complex": "senior"}.get(graded.grade, "developer")
+
+
+def _because(flow: Flow, why: str) -> Flow:
+    return structs.replace(flow, why=why)

@@ -28,7 +28,8 @@ from corral.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model import OPEN, Attempt, CheckResult, Cost, Run, short
+from corral.flow import short
+from corral.model import OPEN, Attempt, CheckResult, Cost, Run
 
 COLOURS = {
     "done": "green",

@@ -108,3 +108,7 @@ DELETE FROM cooldowns WHERE agent = :agent
 
 -- name: cooldown
 SELECT until, reason FROM cooldowns WHERE agent = :agent AND until > :now
+
+
+-- name: add_late_node
+INSERT OR IGNORE INTO nodes (run, id, place, status) VALUES (:run, :id, :place, :status)

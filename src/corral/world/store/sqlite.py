@@ -220,6 +220,13 @@ class Store:
                 why=node.why,
             )
 
+    def add_nodes(self, run: str, names: Iterable[str]) -> None:
+        """Store nodes that came up while the run went on; those it knows already stay as they are."""
+        with self.transaction():
+            place = len(self._rows("nodes", run=run))
+            for name in names:
+                place += self._do("add_late_node", run=run, id=name, place=place, status="queued")
+
     def next_place(self, run: str) -> int:
         return cast("int", self._rows("next_place", run=run)[0]["place"])
 
@@ -288,8 +295,8 @@ _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
 
 
 def _queries() -> dict[str, str]:
-    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
-    return dict(_named(text.split("-- name: ")[1:]))
+    texts = (file.read_text(encoding="utf-8") for file in sorted(Path(__file__).parent.glob("*.sql")))
+    return {name: query for text in texts for name, query in _named(text.split("-- name: ")[1:])}
 
 
 def _named(parts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,41 @@
+"""Where an attempt runs: in this process, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from corral.engine.attempt import AttemptCourse
+from corral.engine.host import Host
+from corral.engine.outfit import Outfit
+from corral.engine.places import repository_of
+from corral.engine.recorder import Listener, Recorder
+from corral.flow import Node
+from corral.model import AttemptRecord, RunPlan
+from corral.world.store.sqlite import Store
+
+
+class Course(Protocol):
+    """One attempt that is carried out somewhere."""
+
+    @property
+    def record(self) -> AttemptRecord: ...
+    async def carry_out(self) -> None: ...
+    def steer(self, text: str) -> bool: ...
+    def stop(self) -> None: ...
+
+
+Place = Callable[[AttemptRecord, Node], Course]
+
+
+def here(plan: RunPlan, store: Store, dress: Callable[[str], Outfit], listen: Listener) -> Place:
+    """Return what carries out attempts of a run in this process."""
+    repository = repository_of(plan, store.folder)
+
+    def course(record: AttemptRecord, node: Node) -> Course:
+        host = Host(plan, node.task, repository, store.folder, record.attempt.id)
+        host.base = record.base if record.base is not None else plan.base
+        recorder = Recorder(record, store, listen, node.task.budget_usd)
+        return AttemptCourse(recorder, node, lambda: dress(record.attempt.agent), host)
+
+    return course

@@ -1,0 +1,109 @@
+"""What a person asks for: tasks, and the graphs they stand in. Every strategy is a function that builds one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
+Kind = Literal["task", "run", "gate", "merge", "join"]
+On = Literal["success", "failure", "always"]
+MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
+
+
+def short(model: str) -> str:
+    """Shorten a model that is a file, as the scripted agent's is, to its name."""
+    return model.rpartition("/")[2] if model.startswith("/") else model
+
+
+class AgentChoice(Struct, frozen=True):
+    """An agent by name, with the model it is to use."""
+
+    name: str
+    model: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{short(self.model)}" if self.model else self.name
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """What a person wants done, and what holds for it."""
+
+    prompt: str
+    type: TaskType | None = None
+    files: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    role: str | None = None
+    briefing: tuple[str, ...] = ()  #: what it is told before the task: role, instructions, skills
+    skills: tuple[tuple[str, str], ...] = ()  #: name and folder: brought along into the box
+    handoff: str = ""  #: what it is told of the work it goes on from
+    handed: tuple[tuple[str, str], ...] = ()  #: files for its HOME: what is too long to be told
+    read_only: bool = False  #: changing nothing is then success
+    unchanged_ok: bool = False  #: changing something and changing nothing are both fine: commands, answers
+    budget_usd: float | None = None
+    timeout_seconds: float = 3600.0
+    idle_seconds: float = 900.0
+    retries: int | None = None  #: None: the default number, for failures that pass by themselves only
+
+
+class Edge(Struct, frozen=True):
+    """What must have become of another node before this one may start."""
+
+    node: str
+    on: On = "success"
+
+
+class Repeat(Struct, frozen=True, kw_only=True):
+    """Do a node again, each time from where the last one stopped, until something holds."""
+
+    until: str = "checks"  #: `checks`, or an expression
+    most: int = 3
+
+
+class Gate(Struct, frozen=True, kw_only=True):
+    """A question to a person."""
+
+    default: str = "no"
+    deadline_seconds: float = 86_400.0
+
+
+class Landing(Struct, frozen=True, kw_only=True):
+    """Merge what the nodes before it made."""
+
+    into: str | None = None
+    strategy: MergeStrategy = "auto"
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One step of a flow."""
+
+    id: str
+    kind: Kind = "task"
+    task: Task  #: of a command its command, of a gate its question
+    agent: AgentChoice = AgentChoice("")
+    rivals: tuple[AgentChoice, ...] = ()  #: who races against `agent`
+    fallback: tuple[AgentChoice, ...] = ()  #: who tries next when this one cannot, in this order
+    needs: tuple[Edge, ...] = ()
+    when: str | None = None  #: it starts only if this holds, else it is skipped
+    for_each: str | None = None  #: it is done once for each item of this list
+    output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
+    repeat: Repeat | None = None
+    gate: Gate | None = None
+    merge: Landing | None = None
+    share: float | None = None  #: of the flow's budget, between 0 and 1
+
+
+class Flow(Struct, frozen=True, kw_only=True):
+    """A graph of nodes; a single task is a flow of one."""
+
+    name: str
+    strategy: str
+    nodes: tuple[Node, ...]
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    budget_usd: float | None = None
+    on_failure: Literal["stop", "continue"] = "continue"
+    fills: bool = False  #: its texts have places to fill; a person's own task is taken word for word
+    parallel: int | None = None  #: how many may run at once
+    why: str = ""  #: why this strategy, where it was chosen for the person

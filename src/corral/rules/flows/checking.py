@@ -1,0 +1,116 @@
+"""What can be wrong between nodes: needs that are nobody's, circles, names that cannot be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from corral.flow import Flow, Node
+from corral.rules.flows import filling
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.table import Mistakes
+from corral.rules.flows.tree import Place
+
+
+def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistakes) -> None:
+    """Look at the nodes of one file; those of nested flows were looked at with their own."""
+    nodes = {node.id: node for node in flow.nodes}
+    own = [node for node in flow.nodes if node.id in places]
+    for node in own:
+        _needs(node, nodes, prefix, places[node.id], mistakes)
+    circle = circle_in(own)
+    if circle:
+        names = " -> ".join(name.removeprefix(prefix) for name in circle)
+        mistakes.add(places[circle[0]], f"nodes need each other in a circle: {names}", "leave one of these needs out")
+        return
+    above = _above(own)
+    inputs = {name.removeprefix(prefix) for name in flow.inputs if "/" not in name.removeprefix(prefix)}
+    for node in own:
+        before = {name.removeprefix(prefix) for name in above[node.id]}
+        _names(node, before, inputs, places[node.id], mistakes)
+    shares = [node.share for node in own if node.share is not None]
+    if sum(shares) > 1.001:
+        place = places[next(node.id for node in own if node.share is not None)]
+        mistakes.add(place, f"the shares of the budget come to {100 * sum(shares):.0f} %", "100 in all, or less")
+
+
+def circle_in(nodes: Iterable[Node]) -> list[str]:
+    """Return a circle of needs, its first node again at the end; or nothing."""
+    needs = {node.id: [edge.node for edge in node.needs] for node in nodes}
+    done: set[str] = set()
+    for start in needs:
+        path: list[str] = []
+        on_path: set[str] = set()
+        steps = [(start, iter(needs[start]))] if start not in done else []
+        while steps:
+            name, rest = steps[-1]
+            if name not in on_path:
+                path.append(name)
+                on_path.add(name)
+            following = next((need for need in rest if need in needs and need not in done), None)
+            if following is None:
+                done.add(name)
+                on_path.discard(path.pop())
+                steps.pop()
+            elif following in on_path:
+                return [*path[path.index(following) :], following][::-1]
+            else:
+                steps.append((following, iter(needs[following])))
+    return []
+
+
+def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mistakes: Mistakes) -> None:
+    seen: set[str] = set()
+    for edge in node.needs:
+        name = edge.node.removeprefix(prefix)
+        if edge.node == node.id:
+            mistakes.add(place, f"`{name}` needs itself")
+        elif edge.node not in nodes:
+            known = ", ".join(other.removeprefix(prefix) for other in nodes if other != node.id)
+            mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}`, which is no node", f"known: {known}")
+        elif edge.node in seen:
+            mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}` twice")
+        seen.add(edge.node)
+
+
+def _above(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
+    """Return for each node all that comes before it."""
+    needs = {node.id: [edge.node for edge in node.needs] for node in nodes}
+    above: dict[str, frozenset[str]] = {}
+    steps = list(needs)
+    while steps:
+        name = steps[-1]
+        missing = [need for need in needs.get(name, ()) if need in needs and need not in above]
+        if missing and name not in above:
+            steps += missing
+            continue
+        steps.pop()
+        above[name] = frozenset().union(*({need} | above.get(need, frozenset()) for need in needs.get(name, ())))
+    return above
+
+
+def _names(node: Node, before: set[str], inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+    known = before | inputs | {"nodes"} | ({"item", "index"} if node.for_each else set())
+    own_text = {"try"} if node.repeat else set()
+    asked: list[tuple[str, set[str], set[str]]] = []
+    for key, text in (("when", node.when), ("for_each", node.for_each)):
+        asked += [(key, _of(text), known - ({"item", "index"} if key == "for_each" else set()))] if text else []
+    if node.repeat and node.repeat.until != "checks":
+        asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"} | own_text))
+    if node.kind != "merge":
+        try:
+            asked.append((node.kind, filling.names(node.task.prompt), known))
+        except Wrong:
+            return  # told where the text was read
+    for key, names, allowed in asked:
+        for name in sorted(names - allowed):
+            hint = "known here: " + (", ".join(sorted(allowed - {"nodes"})) or "nothing")
+            mistakes.add(
+                place, f"`{key}` of `{node.id.rpartition('/')[2]}` names `{name}`, which is not known there", hint
+            )
+
+
+def _of(text: str) -> set[str]:
+    try:
+        return Expression(text).names()
+    except Wrong:
+        return set()

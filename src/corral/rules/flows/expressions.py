@@ -1,0 +1,165 @@
+"""Small expressions over results, as in `when: review.output.verdict == "reject"`; nothing in them can run."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+MOST_CHARACTERS, MOST_PARTS = 2000, 200
+WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, group: item in group,
+    ast.NotIn: lambda item, group: item not in group,
+    ast.Is: operator.eq,
+    ast.IsNot: operator.ne,
+}
+
+
+class Wrong(ValueError):
+    """An expression that cannot be read, or that asks for what is not there."""
+
+
+class Expression:
+    """An expression that was read, and can be asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        self._tree = _parse(self.text)
+
+    def names(self) -> set[str]:
+        """Return the names it starts from: nodes, inputs, `item`."""
+        found = {part.id for part in ast.walk(self._tree) if isinstance(part, ast.Name)}
+        return found - {*WORDS, "len"}
+
+    def value(self, known: Mapping[str, Any]) -> Any:
+        return _value(self._tree, known)
+
+    def holds(self, known: Mapping[str, Any]) -> bool:
+        return bool(self.value(known))
+
+
+def _parse(text: str) -> ast.expr:
+    if not text:
+        raise Wrong("it is empty")
+    if len(text) > MOST_CHARACTERS:
+        raise Wrong(f"it is longer than {MOST_CHARACTERS} characters")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        words = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
+        raise Wrong(f"it cannot be read: {words}") from None
+    parts = list(ast.walk(tree))
+    if len(parts) > MOST_PARTS:
+        raise Wrong("it has too many parts")
+    for part in parts:
+        _allow(part)
+    return tree
+
+
+def _allow(part: ast.AST) -> None:
+    """Refuse everything that is not a name, a path, a plain value, a comparison or and/or/not."""
+    plain = (
+        ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.USub, ast.Compare, ast.cmpop, ast.Name, ast.Load,
+        ast.List, ast.Tuple, ast.Subscript,
+    )  # fmt: skip
+    if isinstance(part, plain):
+        return
+    if isinstance(part, ast.Attribute):
+        if part.attr.startswith("_"):
+            raise Wrong(f"`.{part.attr}` is not a field")
+        return
+    if isinstance(part, ast.Constant) and isinstance(part.value, str | int | float | bool | None):
+        return
+    if isinstance(part, ast.Call):
+        if isinstance(part.func, ast.Name) and part.func.id == "len" and len(part.args) == 1 and not part.keywords:
+            return
+        raise Wrong("only `len(...)` can be called")
+    raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+
+
+def _value(part: ast.expr, known: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911 -- one line for each kind of part
+    match part:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return WORDS[name] if name in WORDS else _field(known, name, "this flow")
+        case ast.Attribute(value=inner, attr=name):
+            return _field(_value(inner, known), name, ast.unparse(inner))
+        case ast.Subscript(value=inner, slice=place):
+            return _item(_value(inner, known), _value(place, known), ast.unparse(inner))
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_value(item, known) for item in items]
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_value(each, known) for each in values)
+        case ast.BoolOp(values=values):
+            return any(_value(each, known) for each in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand, known)
+        case ast.UnaryOp(operand=operand):
+            return _negative(_value(operand, known))
+        case ast.Call(args=[argument]):
+            return _length(_value(argument, known))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            return _compare(
+                _value(left, known), [(op, _value(other, known)) for op, other in zip(ops, others, strict=True)]
+            )
+        case _:
+            raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+
+
+def _compare(left: Any, rest: Sequence[tuple[ast.cmpop, Any]]) -> bool:
+    for op, right in rest:
+        try:
+            holds = COMPARE[type(op)](left, right)
+        except TypeError:
+            raise Wrong(f"{_kind(left)} cannot be compared with {_kind(right)}") from None
+        if not holds:
+            return False
+        left = right
+    return True
+
+
+def _field(value: Any, name: str, where: str) -> Any:
+    if isinstance(value, Mapping) and name in value:
+        return cast("Mapping[str, Any]", value)[name]
+    raise Wrong(f"{where} has no `{name}`")
+
+
+def _item(value: Any, place: Any, where: str) -> Any:
+    try:
+        if isinstance(value, list | tuple | str) and isinstance(place, int):
+            return cast("Sequence[Any]", value)[place]
+    except IndexError:
+        raise Wrong(f"{where} has no item {place}") from None
+    return _field(value, str(place), where)
+
+
+def _negative(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return -value
+    raise Wrong(f"{_kind(value)} has no negative")
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str | list | Mapping):
+        return len(cast("Sequence[Any]", value))
+    raise Wrong(f"{_kind(value)} has no length")
+
+
+def _kind(value: Any) -> str:
+    kinds = (
+        (bool, "true or false"),
+        (int | float, "a number"),
+        (str, "a text"),
+        (list, "a list"),
+        (Mapping, "a table"),
+    )
+    return next((words for kind, words in kinds if isinstance(value, kind)), "nothing")

@@ -1,0 +1,35 @@
+"""Texts with places to fill: `Fix: {{review.output.notes}}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from corral.rules.flows.expressions import Expression, Wrong
+
+PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+
+
+def names(text: str) -> set[str]:
+    """Return the names that a text's places start from."""
+    return {name for place in _places(text) for name in place.names()}
+
+
+def fill(text: str, known: Mapping[str, Any]) -> str:
+    """Fill every place of a text; what is filled in is text, and its own braces mean nothing."""
+    return PLACE.sub(lambda found: _words(Expression(found.group(1)).value(known)), text)
+
+
+def _places(text: str) -> Iterator[Expression]:
+    for found in PLACE.finditer(text):
+        try:
+            yield Expression(found.group(1))
+        except Wrong as wrong:
+            raise Wrong(f"{found.group(0)}: {wrong}") from None
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,253 @@
+"""A flow file to a flow: every mistake is found, each with its line and column, before anything is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from msgspec import Struct, structs
+
+from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
+from corral.rules.flows import checking, shapes
+from corral.rules.flows.table import Mistakes, Table
+from corral.rules.flows.tree import Mistake, Place, Unreadable, read
+
+MOST_NODES, MOST_NESTED = 10_000, 3
+KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
+COMMON = ("needs", "when", "for_each")
+WORKING = (
+    "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
+    "budget", "share", "output", "repeat",
+)  # fmt: skip
+OWN: dict[str, tuple[str, ...]] = {
+    "task": WORKING,
+    "run": ("timeout", "idle", "retries", "checks"),
+    "gate": ("default", "deadline"),
+    "merge": (),
+    "flow": ("with",),
+}
+TOP = ("name", "budget", "defaults", "inputs", "nodes", "on_failure", "parallel")
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What a flow file may name on this machine; None where nobody looked."""
+
+    agents: frozenset[str] | None = None
+    roles: frozenset[str] | None = None
+    nested: Callable[[str], str | None] = lambda _: None  #: text of another flow file, by its name in this one
+
+
+class Read(Struct, frozen=True):
+    """A flow, or what is wrong with its file."""
+
+    flow: Flow | None
+    mistakes: tuple[Mistake, ...] = ()
+
+
+def read_flow(text: str, known: Known, given: Mapping[str, Any] | None = None) -> Read:
+    """Read a flow file; `given` are the person's values for its inputs."""
+    mistakes = Mistakes()
+    try:
+        tree = read(text)
+    except Unreadable as unreadable:
+        return Read(None, (unreadable.mistake,))
+    flow = _Reader(known, mistakes).flow(tree, given or {})
+    return Read(None if mistakes.found else flow, tuple(sorted(set(mistakes.found))))
+
+
+class _Reader:
+    def __init__(self, known: Known, mistakes: Mistakes, prefix: str = "", path: tuple[str, ...] = ()) -> None:
+        self._known, self._mistakes, self._prefix, self._path = known, mistakes, prefix, path
+        self.inputs: dict[str, Any] = {}
+
+    def flow(self, tree: Place, given: Mapping[str, Any]) -> Flow:
+        top = Table(tree, "a flow", self._mistakes)
+        top.only(TOP)
+        defaults = top.table("defaults")
+        if defaults:
+            defaults.only((*WORKING, "deadline"))
+        self._inputs(top, given)
+        nodes: list[Node] = []
+        places: dict[str, Place] = {}
+        for name, table in top.tables("nodes"):
+            if not re.fullmatch(r"[A-Za-z][\w-]{0,63}", name):
+                table.wrong(f"`{name}` cannot be the name of a node", "letters, digits, - and _; a letter first")
+            nodes += self._node(self._prefix + name, table, defaults)
+            places[self._prefix + name] = table.place
+        if not nodes:
+            top.wrong("there are no nodes", "nodes: {main: {task: ...}}")
+        if len(nodes) > MOST_NODES:
+            top.wrong(f"there are more than {MOST_NODES} nodes", "use for_each, or several flows")
+        flow = Flow(
+            name=top.text("name") or "flow",
+            strategy="flow",
+            nodes=tuple(nodes),
+            inputs=self.inputs,
+            budget_usd=_usd(top, "budget"),
+            on_failure=top.one_of("on_failure", ("stop", "continue")) or "continue",
+            parallel=top.whole("parallel", least=1),
+        )
+        checking.check(flow, self._prefix, places, self._mistakes)
+        return flow
+
+    def _inputs(self, top: Table, given: Mapping[str, Any]) -> None:
+        declared: set[str] = set()
+        for name, table in top.tables("inputs"):
+            declared.add(name)
+            table.only(("default", "description"))
+            if name in given:
+                self.inputs[self._prefix + name] = given[name]
+            elif table.has("default"):
+                self.inputs[self._prefix + name] = table.plain("default")
+            else:
+                table.wrong(f"the input `{name}` has no value", f"--input {name}=..., or a default")
+        for name in given:
+            if name not in declared:
+                top.wrong(f"there is no input `{name}`", "known: " + (", ".join(sorted(declared)) or "none"))
+
+    def _node(self, name: str, table: Table, defaults: Table | None) -> list[Node]:
+        kinds = [kind for kind in KINDS if table.has(kind)]
+        if len(kinds) != 1:
+            table.wrong(f"the node `{name}` is none or several of: {', '.join(KINDS)}", "give it exactly one of them")
+            return []
+        table.only((kinds[0], *COMMON, *OWN[kinds[0]]))
+        needs = self._needs(table)
+        when, for_each = table.expression("when"), table.expression("for_each")
+        if kinds[0] == "flow":
+            return self._nested(name, table, needs, when)
+        merged = table.over(defaults, OWN[kinds[0]])
+        node = Node(
+            id=name,
+            kind=KINDS[kinds[0]] or "task",
+            task=self._task(kinds[0], table, merged),
+            needs=needs,
+            when=when,
+            for_each=for_each,
+            gate=_gate(table, merged) if kinds[0] == "gate" else None,
+            merge=_merge(table) if kinds[0] == "merge" else None,
+        )
+        return [self._with_agents(node, merged, table) if kinds[0] == "task" else node]
+
+    def _task(self, kind: str, table: Table, merged: Table) -> Task:
+        text = "merge" if kind == "merge" else table.filled_text(kind) or ""
+        standard = Task(prompt="")
+        role = merged.text("role")
+        if role and self._known.roles is not None and role not in self._known.roles:
+            merged.wrong(f"no role is called `{role}`", "known: " + ", ".join(sorted(self._known.roles)), "role")
+        return Task(
+            prompt=text,
+            type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
+            files=merged.texts("files"),
+            checks=merged.texts("checks"),
+            role=role,
+            read_only=merged.flag("read_only"),
+            budget_usd=_usd(merged, "budget"),
+            timeout_seconds=merged.duration("timeout") or standard.timeout_seconds,
+            idle_seconds=merged.duration("idle") or standard.idle_seconds,
+            retries=merged.whole("retries", least=0),
+        )
+
+    def _with_agents(self, node: Node, merged: Table, table: Table) -> Node:
+        if table.has("agent") and table.has("race"):
+            table.wrong("a node has either `agent` or `race`", "", "race")
+        racing = merged.texts("race") if merged.has("race") and not table.has("agent") else ()
+        named = racing or merged.texts("agent")
+        choices = [choice for text in named for choice in self._choices(text, merged)]
+        share = merged.number("share")
+        repeat = merged.table("repeat")
+        if repeat:
+            repeat.only(("until", "most"))
+        output = merged.plain("output")
+        return structs.replace(
+            node,
+            agent=choices[0] if choices else AgentChoice(""),
+            rivals=tuple(choices[1:]),
+            fallback=tuple(choice for text in merged.texts("fallback") for choice in self._choices(text, merged)),
+            output=merged.guarded("output", lambda: shapes.schema(output)) if output is not None else None,
+            repeat=Repeat(
+                until="checks" if repeat.text("until") == "checks" else repeat.expression("until") or "checks",
+                most=repeat.whole("most", least=1) or 3,
+            )
+            if repeat
+            else None,
+            share=share / 100 if share is not None and share > 1 else share,
+        )
+
+    def _choices(self, text: str, table: Table) -> list[AgentChoice]:
+        """Read `claude`, `claude:opus`, `claude*3`, `acp:gemini`."""
+        match = re.fullmatch(r"((?:acp:)?[^:*\s]+)(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
+        if not match:
+            table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", "agent")
+            return []
+        if self._known.agents is not None and match.group(1) not in self._known.agents:
+            known = ", ".join(sorted(self._known.agents))
+            table.wrong(f"no agent is called `{match.group(1)}`", f"known: {known}", "agent")
+        return [AgentChoice(match.group(1), match.group(2))] * int(match.group(3) or 1)
+
+    def _needs(self, table: Table) -> tuple[Edge, ...]:
+        edges: list[Edge] = []
+        for item in table.items("needs"):
+            if isinstance(item.value, str):
+                edges.append(Edge(self._prefix + item.value))
+                continue
+            edge = Table(item, "a need", self._mistakes)
+            edge.only(("node", "on"))
+            on = edge.one_of("on", ("success", "failure", "always")) or "success"
+            edges.append(Edge(self._prefix + (edge.text("node") or ""), on))
+        return tuple(edges)
+
+    def _nested(self, name: str, table: Table, needs: tuple[Edge, ...], when: str | None) -> list[Node]:
+        """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
+        file = table.text("flow") or ""
+        if file in self._path:
+            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), "", "flow")
+            return []
+        if len(self._path) >= MOST_NESTED:
+            table.wrong(f"flows are nested more than {MOST_NESTED} deep", "", "flow")
+            return []
+        text = self._known.nested(file)
+        if text is None:
+            table.wrong(f"there is no flow `{file}`", "a file beside this one, or one in .corral/flows", "flow")
+            return []
+        given = cast("dict[str, Any]", table.plain("with") or {})
+        inner = _Reader(self._known, Mistakes(), f"{name}/", (*self._path, file))
+        try:
+            flow = inner.flow(read(text), given)
+        except Unreadable as unreadable:
+            table.wrong(f"{file}:{unreadable.mistake.line}: {unreadable.mistake.message}", "", "flow")
+            return []
+        for mistake in inner._mistakes.found:  # noqa: SLF001 -- another of the same kind
+            table.wrong(f"{file}:{mistake.line}:{mistake.column}: {mistake.message}", mistake.hint, "flow")
+        self.inputs.update(inner.inputs)
+        needed = {edge.node for node in flow.nodes for edge in node.needs}
+        opened = [
+            node if node.needs else structs.replace(node, needs=needs, when=node.when or when) for node in flow.nodes
+        ]
+        last = tuple(Edge(node.id) for node in flow.nodes if node.id not in needed)
+        return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
+
+
+def _usd(table: Table, name: str) -> float | None:
+    """Read `budget: 5` or `budget: {usd: 5}`."""
+    if isinstance(table.plain(name), dict):
+        inner = table.table(name)
+        if inner is None:
+            return None
+        inner.only(("usd",))
+        return inner.number("usd", above=0.0)
+    return table.number(name, above=0.0)
+
+
+def _gate(table: Table, merged: Table) -> Gate:
+    default = merged.one_of("default", ("yes", "no")) or "no"
+    return Gate(default=default, deadline_seconds=merged.duration("deadline") or Gate().deadline_seconds)
+
+
+def _merge(table: Table) -> Landing:
+    inner = table.table("merge")
+    if inner is None:
+        return Landing()
+    inner.only(("into", "strategy"))
+    names = ("auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr")
+    return Landing(into=inner.text("into"), strategy=inner.one_of("strategy", names) or "auto")

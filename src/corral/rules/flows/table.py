@@ -1,0 +1,161 @@
+"""A table of a flow file: asked for what it should hold, it remembers what it does not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+from corral.config import duration
+from corral.errors import BadRequest
+from corral.rules.flows import filling
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.tree import Mistake, Place
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
+Entries = dict[str, tuple[Place, Place]]
+
+
+class Mistakes:
+    """All that is wrong, in one list."""
+
+    def __init__(self) -> None:
+        self.found: list[Mistake] = []
+
+    def add(self, place: Place, message: str, hint: str = "") -> None:
+        self.found.append(Mistake(place.line, place.column, message, hint))
+
+
+class Table:
+    def __init__(self, place: Place, what: str, mistakes: Mistakes) -> None:
+        self.place, self._what, self._mistakes = place, what, mistakes
+        self._entries: Entries = {}
+        if isinstance(place.value, dict):
+            self._entries = cast("Entries", place.value)
+        elif place.value is not None:
+            mistakes.add(place, f"{what} is a table", "write `key: value` lines")
+
+    def wrong(self, message: str, hint: str = "", key: str | None = None) -> None:
+        place = self._entries[key][1] if key in self._entries else self.place
+        self._mistakes.add(place, message, hint)
+
+    def over(self, defaults: Table | None, names: Sequence[str]) -> Table:
+        """Return this table with what `defaults` say of these names, where it is silent itself."""
+        if defaults is None:
+            return self
+        given = {name: defaults._entries[name] for name in names if name in defaults._entries}
+        return Table(Place({**given, **self._entries}, self.place.line, self.place.column), self._what, self._mistakes)
+
+    def only(self, names: Sequence[str]) -> None:
+        for name, (key, _) in self._entries.items():
+            if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(names)
+                self._mistakes.add(key, f"unknown key `{name}`", hint)
+
+    def has(self, name: str) -> bool:
+        return name in self._entries
+
+    def plain(self, name: str) -> Any:
+        return self._entries[name][1].plain() if name in self._entries else None
+
+    def text(self, name: str) -> str | None:
+        value = self.plain(name)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        self.wrong(f"`{name}` is a text", "", name)
+        return None
+
+    def filled_text(self, name: str) -> str | None:
+        text = self.text(name)
+        if text is not None:
+            self.guarded(name, lambda: filling.names(text))
+            if not text.strip():
+                self.wrong(f"`{name}` is empty", "", name)
+        return text
+
+    def expression(self, name: str) -> str | None:
+        text = "true" if self.plain(name) is True else "false" if self.plain(name) is False else self.text(name)
+        if text is not None:
+            self.guarded(name, lambda: Expression(text))
+        return text
+
+    def guarded(self, name: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (Wrong, ValueError, BadRequest) as error:
+            self.wrong(f"`{name}`: {error}", error.hint if isinstance(error, BadRequest) else "", name)
+            return None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; one text alone is a list of one."""
+        value = self.plain(name)
+        if value is None:
+            return ()
+        items = cast("list[Any]", value) if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) for item in items):
+            self.wrong(f"`{name}` is a text, or a list of texts", "", name)
+            return ()
+        return tuple(cast("list[str]", items))
+
+    def items(self, name: str) -> list[Place]:
+        if name not in self._entries:
+            return []
+        place = self._entries[name][1]
+        return cast("list[Place]", place.value) if isinstance(place.value, list) else [place]
+
+    def one_of(self, name: str, words: Sequence[Word]) -> Word | None:
+        value = self.plain(name)
+        if value is None:
+            return None
+        value = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+        for word in words:
+            if value == word:
+                return word
+        self.wrong(f"`{name}` is one of {', '.join(words)}, not `{value}`", "", name)
+        return None
+
+    def flag(self, name: str) -> bool:
+        value = self.plain(name)
+        if value is not None and not isinstance(value, bool):
+            self.wrong(f"`{name}` is true or false", "", name)
+        return value is True
+
+    def whole(self, name: str, *, least: int) -> int | None:
+        value = self.plain(name)
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        self.wrong(f"`{name}` is a whole number, {least} or more", "", name)
+        return None
+
+    def number(self, name: str, *, above: float | None = None) -> float | None:
+        value = self.plain(name)
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and (above is None or value > above):
+            return float(value)
+        more = "" if above is None else f", more than {above:g}"
+        self.wrong(f"`{name}` is a number{more}", "", name)
+        return None
+
+    def duration(self, name: str) -> float | None:
+        text = self.text(name)
+        return None if text is None else self.guarded(name, lambda: duration(text, name))
+
+    def table(self, name: str) -> Table | None:
+        if name not in self._entries or self._entries[name][1].value is None:
+            return None
+        return Table(self._entries[name][1], f"`{name}`", self._mistakes)
+
+    def tables(self, name: str) -> Iterator[tuple[str, Table]]:
+        """Yield the tables below a name, each with its own."""
+        outer = self.table(name)
+        for inner, (_, place) in (outer._entries if outer else {}).items():
+            yield inner, Table(place, f"`{inner}`", self._mistakes)

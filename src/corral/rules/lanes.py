@@ -1,0 +1,202 @@
+"""What follows the last try of one agent at one node: again, somebody else, wait, or enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from corral.flow import AgentChoice, Node
+from corral.model import Attempt, AttemptRecord, RetryPolicy
+from corral.rules import retry
+
+MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says when to go on
+MOST_SAME = 2  #: rounds of a repeat that end in the very same failure
+
+
+class Begin(Struct, frozen=True):
+    """Start a new attempt of a node."""
+
+    node: str
+    agent: AgentChoice
+    number: int = 1
+    lane: int = 0
+    retry_of: str | None = None
+    fallback_of: str | None = None
+    onto: str | None = None  #: the attempt whose result this one starts from
+
+
+class GoOn(Struct, frozen=True):
+    """Take up an attempt that nobody drives any more."""
+
+    attempt: str
+    record: AttemptRecord
+
+
+class WaitUntil(Struct, frozen=True):
+    time: float
+
+
+class Park(Struct, frozen=True):
+    """A node waits for a person to say how it goes on."""
+
+    node: str
+    reason: str
+
+
+class Over(Struct, frozen=True):
+    """This lane has come to its end with its last attempt."""
+
+    last: AttemptRecord | None
+    reason: str = ""
+    over_budget: bool = False
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One agent at one node: what it did so far."""
+
+    node: Node
+    place: int
+    agent: AgentChoice
+    tries: Sequence[AttemptRecord]
+    policy: RetryPolicy
+    spent_usd: float = 0.0  #: by all lanes of the node
+
+
+def decide(
+    lane: Lane, *, driven: Collection[str], stopping: bool, now: float
+) -> Begin | GoOn | WaitUntil | Park | Over | None:
+    """Return what to do now; None while it is at work."""
+    if not lane.tries:
+        return Over(None) if stopping else Begin(lane.node.id, lane.agent, lane=lane.place)
+    record = lane.tries[-1]
+    last = record.attempt
+    if record.phase != "over":
+        return None if last.id in driven else GoOn(last.id, record)
+    if last.status == "done" or stopping:
+        return Over(record)
+    when = _again_at(lane, now)
+    if when is None and last.status == "limited" and lane.policy.on_limit == "ask":
+        return Park(lane.node.id, reason(last) + _choices(record))
+    successor = None if when is not None else _next_agent(lane)
+    if when is None and successor is None:
+        return Over(record, reason(last) + _parked_until(record))
+    total = lane.policy.total_seconds
+    if not lost(last) and taken(lane.tries, max(when or 0.0, now)) > total:
+        return Over(record, reason(last) + f"; not tried again: [retry] total_seconds ({total:.0f}) are over")
+    if _spent_up(lane):
+        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    if successor:
+        return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
+    if when is not None and when > now:
+        return WaitUntil(when)
+    same = lost(last) or last.status == "limited"  # neither used up a try
+    agent = AgentChoice(last.agent, _asked_model(lane, last))
+    return Begin(lane.node.id, agent, last.number + (not same), lane.place, retry_of=last.id)
+
+
+def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
+    """Decide whether a repeated node is done once more; `holds` tells whether its `until` is true, None if `checks`."""
+    record = lane.tries[-1]
+    last, repeat = record.attempt, lane.node.repeat
+    rounds = [each for each in lane.tries if each.attempt.status == "done" or _not_accepted(each.attempt)]
+    if repeat is None or not (last.status == "done" or _not_accepted(last)):
+        return Over(record, reason(last) if last.status != "done" else "")
+    if last.status == "done" and holds is not False:
+        return Over(record)
+    if len(rounds) >= repeat.most:
+        return Over(
+            record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last)
+        )
+    if len(rounds) > MOST_SAME and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1:
+        return Over(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
+    if _spent_up(lane):
+        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    onto = last.id if last.commit else None
+    return Begin(lane.node.id, lane.agent, last.number + 1, lane.place, retry_of=last.id, onto=onto)
+
+
+def _not_accepted(attempt: Attempt) -> bool:
+    return attempt.error is not None and attempt.error.kind in ("check_failed", "no_change", "bad_output")
+
+
+def _failure(attempt: Attempt) -> tuple[str, str]:
+    """What failed, by which two failures are the same."""
+    bad = next((check for check in attempt.checks if not check.passed), None)
+    return (reason(attempt), bad.output[-2000:] if bad else "") if attempt.status != "done" else (attempt.id, "")
+
+
+def _parked_until(record: AttemptRecord) -> str:
+    if record.attempt.status != "limited" or record.until is None:
+        return ""
+    return "; parked until " + _moment(record.until)
+
+
+def _moment(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+
+
+def _choices(record: AttemptRecord) -> str:
+    back = _moment(record.until) if record.until else "a time it does not say"
+    return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
+
+
+def taken(tries: Sequence[AttemptRecord], now: float) -> float:
+    """Return how long the tries of a lane and the waits between them took, without the time nobody drove it."""
+    total = 0.0
+    for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
+        ended = record.ended or record.started
+        total += ended - record.started
+        if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
+            total += max(0.0, following - ended)
+    return total
+
+
+def _again_at(lane: Lane, now: float) -> float | None:
+    """Return when the same agent may try again, or None when it may not."""
+    record, policy = lane.tries[-1], lane.policy
+    last, ended = record.attempt, record.ended or 0.0
+    if lost(last):
+        return ended
+    if last.status == "limited" and record.until is not None:
+        waits = sum(1 for each in lane.tries if each.attempt.status == "limited" and each.until != 0.0)
+        if record.until <= now and waits <= MOST_WAITS:
+            return record.until
+        soon = record.until - now <= policy.max_wait_seconds
+        return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
+    own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not lost(each.attempt)]
+    counted = [each for each in own if each.status != "limited"] or own
+    delay = retry.delay_seconds(counted, policy, lane.node.task.retries)
+    return None if delay is None else ended + delay
+
+
+def _next_agent(lane: Lane) -> AgentChoice | None:
+    """Return who tries next when an agent cannot: the first named that has not tried yet."""
+    last = lane.tries[-1].attempt
+    if last.status not in ("failed", "timed_out", "limited"):
+        return None
+    tried = {record.attempt.agent for record in lane.tries}
+    return next((choice for choice in lane.node.fallback if choice.name not in tried), None)
+
+
+def _asked_model(lane: Lane, last: Attempt) -> str | None:
+    """Return the model as it was asked for: an agent may have told us a longer name meanwhile."""
+    return next((choice.model for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent), None)
+
+
+def _spent_up(lane: Lane) -> bool:
+    limit = lane.node.task.budget_usd
+    return limit is not None and lane.spent_usd >= limit
+
+
+def lost(attempt: Attempt) -> bool:
+    """Tell whether the engine died under it: that is our failure, and uses up no try."""
+    return attempt.status == "stopped" and attempt.error is not None
+
+
+def reason(attempt: Attempt) -> str:
+    """Say in one line why an attempt is not done."""
+    if attempt.error and attempt.status == "failed":
+        return f"{attempt.error.kind}: {attempt.error.message}"
+    return attempt.error.message if attempt.error else attempt.status.replace("_", " ")

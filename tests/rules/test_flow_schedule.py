@@ -1,0 +1,167 @@
+"""`Schedule` over random graphs and outcomes: it always ends, keeps order and limits, and resuming changes nothing."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
+from corral.rules.graph import FAILED
+from corral.rules.lanes import Begin, GoOn, WaitUntil
+from corral.rules.schedule import Ask, Expand, Finish, Land, Limits, Schedule, Settle
+
+POLICY = RetryPolicy(most=1, delay_seconds=1.0)
+OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "limited")
+
+
+class World:
+    """Carries actions out as an engine would, and remembers what it stored."""
+
+    def __init__(self, flow: Flow, seed: int, limits: Limits) -> None:
+        self.flow, self.seed, self.limits = flow, seed, limits
+        self.states: dict[str, NodeState] = {node.id: NodeState(id=node.id) for node in flow.nodes}
+        self.records: dict[str, AttemptRecord] = {}
+        self.begun: list[str] = []
+        self.now = 0.0
+        self.finish: Finish | None = None
+        self._fresh()
+
+    def _fresh(self) -> None:
+        """Start an engine anew: all it knows is what is stored."""
+        self.schedule = Schedule(self.flow, POLICY, self.limits)
+        self.schedule.load(list(self.states.values()), [*self.records.values()])
+        self.working: list[str] = []
+
+    def outcome(self, record: AttemptRecord) -> Status:
+        """The same for the same node and try, whenever it is carried out."""
+        return random.Random(f"{self.seed} {record.node} {record.lane} {record.attempt.number}").choice(OUTCOMES)
+
+    def run(self, chance: random.Random, *, crashes: bool) -> None:
+        for _ in range(20_000):
+            actions = self.schedule.decide(self.now)
+            waits = [action.time for action in actions if isinstance(action, WaitUntil)]
+            for action in actions:
+                self._do(action)
+            if self.finish:
+                return
+            assert len(self.working) <= self.limits.parallel
+            if crashes and chance.random() < 0.05:
+                self._fresh()
+            elif self.working:
+                self._end(self.working.pop(chance.randrange(len(self.working))))
+            elif waits:
+                self.now = max(self.now, min(waits))
+            else:
+                assert actions, "nothing is at work, nothing is decided, and it is not over"
+        pytest.fail("it does not end")
+
+    def _do(self, action: object) -> None:
+        match action:
+            case Begin(node=node, agent=agent, lane=lane, number=number):
+                self._may_start(node)
+                name = f"r-{len(self.records) + 1}"
+                attempt = Attempt(id=name, agent=agent.name, number=number, status="running")
+                record = AttemptRecord(attempt=attempt, run="r", node=node, lane=lane, phase="working")
+                self.records[name] = record
+                self.states[node].status = "running"
+                self.begun.append(node)
+                self.working.append(name)
+                self.schedule.heard(record, driven=True)
+            case GoOn(attempt=name):
+                assert name not in self.working
+                self.working.append(name)
+                self.schedule.heard(self.records[name], driven=True)
+            case Settle(node=node, status=status, reason=reason, winner=winner, why=why):
+                assert self.states[node].status in OPEN
+                self.states[node] = NodeState(id=node, status=status, reason=reason, winner=winner, why=why)
+            case Expand(nodes=nodes):
+                for node in nodes:
+                    self.states.setdefault(node.id, NodeState(id=node.id))
+            case Ask(node=node) | Land(node=node):
+                for each in self.schedule.ended(Settle(node, "done")):
+                    self._do(each)
+            case Finish():
+                self.finish = action
+            case _:
+                assert isinstance(action, WaitUntil)
+
+    def _may_start(self, name: str) -> None:
+        node = next((each for each in self.flow.nodes if each.id == name), None)
+        for edge in node.needs if node else ():
+            status = self.states[edge.node].status
+            assert status not in OPEN
+            assert edge.on != "success" or status == "done"
+            assert edge.on != "failure" or status in FAILED
+
+    def _end(self, name: str) -> None:
+        record = self.records[name]
+        status = self.outcome(record)
+        record.phase, record.ended, record.attempt.status = "over", self.now, status
+        record.attempt.error = Failure("network", "down") if status in ("failed", "limited") else None
+        self.schedule.heard(record, driven=False)
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Flow:
+    count = draw(st.integers(1, 40))
+    nodes: list[Node] = []
+    for place in range(count):
+        above = draw(st.lists(st.integers(0, place - 1), max_size=3, unique=True)) if place else []
+        needs = tuple(
+            Edge(f"n{up}", draw(st.sampled_from(["success", "success", "failure", "always"]))) for up in above
+        )
+        kind = draw(st.sampled_from(["task", "task", "task", "run", "gate", "merge", "join"]))
+        when = draw(st.sampled_from([None, None, "true", "false", "nodes.n0.status == 'done'" if above else None]))
+        each = draw(st.sampled_from([None, None, None, "[1, 2]", "[]"])) if kind == "task" else None
+        rivals = draw(st.sampled_from([(), (), (AgentChoice("b"),)])) if kind == "task" else ()
+        nodes.append(
+            Node(
+                id=f"n{place}",
+                kind=kind,
+                task=Task(prompt=""),
+                agent=AgentChoice("a"),
+                rivals=rivals,
+                needs=needs,
+                when=when,
+                for_each=each,
+            )
+        )
+    return Flow(name="f", strategy="flow", nodes=tuple(nodes), on_failure=draw(st.sampled_from(["continue", "stop"])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(flows(), st.integers(0, 10**6), st.integers(1, 5))
+def test_every_flow_ends_in_order_and_within_limits(flow: Flow, seed: int, parallel: int) -> None:
+    world = World(flow, seed, Limits(parallel=parallel))
+    world.run(random.Random(seed), crashes=False)
+    assert all(state.status not in OPEN for state in world.states.values())
+
+
+@settings(max_examples=150, deadline=None)
+@given(flows(), st.integers(0, 10**6))
+def test_neither_the_order_of_ends_nor_crashes_change_what_becomes_of_a_flow(flow: Flow, seed: int) -> None:
+    if flow.on_failure == "stop":
+        return  # what it stops depends on who fails first
+    first, second = World(flow, seed, Limits(parallel=1)), World(flow, seed, Limits(parallel=5))
+    first.run(random.Random(seed), crashes=False)
+    second.run(random.Random(seed + 1), crashes=True)
+    assert {name: state.status for name, state in first.states.items()} == {
+        name: state.status for name, state in second.states.items()
+    }
+    assert first.finish == second.finish
+    assert sorted(first.begun) == sorted(second.begun)
+
+
+def test_a_stop_settles_everything() -> None:
+    nodes = (Node(id="a", task=Task(prompt="")), Node(id="b", task=Task(prompt=""), needs=(Edge("a"),)))
+    schedule = Schedule(Flow(name="f", strategy="flow", nodes=nodes), POLICY)
+    assert [type(action) for action in schedule.decide(0.0)] == [Begin]
+    record = AttemptRecord(attempt=Attempt(id="r-1", agent="", status="running"), run="r", node="a", phase="working")
+    schedule.heard(record, driven=True)
+    schedule.stop("enough")
+    assert schedule.decide(0.0) == [Settle("b", "stopped", "enough")]
+    record.phase, record.attempt.status = "over", "stopped"
+    schedule.heard(record, driven=False)
+    assert schedule.decide(0.0) == [Settle("a", "stopped", "enough"), Finish("stopped", "enough")]
