@@ -1,0 +1,176 @@
+"""Merge commits as objects, with git's own merge: no ref, no index, no file of anybody's checkout is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from corral.errors import GitTrouble
+from corral.world.git import Repository
+from corral.world.workspace import WHO
+
+#: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
+PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
+OWN_DRIVER = "git merge-file --quiet --marker-size=%L %A %O %B"
+#: What a repository's settings may not switch on: each would start programs, or reach into other repositories.
+QUIET = (
+    ("merge.renormalize", "false"),
+    ("submodule.recurse", "false"),
+    ("core.untrackedCache", "false"),
+    ("merge.conflictStyle", "merge"),
+)
+
+
+class Conflict(Struct, frozen=True, kw_only=True):
+    """A path that two commits changed in ways that do not go together; what is None is not there on that side."""
+
+    path: str
+    kind: str  #: git's word: contents, modify/delete, rename/rename, binary, file/directory ...
+    base: str | None = None  #: blobs
+    ours: str | None = None
+    theirs: str | None = None
+    modes: tuple[str | None, str | None, str | None] = (None, None, None)
+    words: str = ""
+
+
+class Merged(Struct, frozen=True):
+    """What merging two commits gives: a tree; where there are conflicts, their places in it carry marks."""
+
+    tree: str
+    conflicts: tuple[Conflict, ...] = ()
+
+
+class Combined(Struct, frozen=True):
+    """Several commits in one; or which paths of which two did not go together."""
+
+    commit: str | None
+    conflicts: tuple[Conflict, ...] = ()
+    between: tuple[str, str] | None = None
+
+
+async def neutral(repository: Repository) -> dict[str, str]:
+    """Return an environment in which git starts none of the programs that the repository's settings name."""
+    listed = await repository.git("config", "--null", "--name-only", "--get-regexp", PROGRAMS, fine=(0, 1))
+    pairs = list(QUIET)
+    for name in listed.out.decode(errors="surrogateescape").split("\0"):
+        if name:
+            key = name.rpartition(".")[2]
+            pairs.append((name, {"driver": OWN_DRIVER, "required": "false"}.get(key, "")))
+    env = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for place, (name, value) in enumerate(pairs):
+        env[f"GIT_CONFIG_KEY_{place}"], env[f"GIT_CONFIG_VALUE_{place}"] = name, value
+    return env
+
+
+async def merge_trees(repository: Repository, ours: str, theirs: str, env: Mapping[str, str] | None = None) -> Merged:
+    """Merge two commits, as `git merge` would, into a tree."""
+    finished = await repository.git(
+        "merge-tree", "--write-tree", "-z", "--messages", "--allow-unrelated-histories", ours, theirs,
+        env=env if env is not None else await neutral(repository), fine=(0, 1),
+    )  # fmt: skip
+    return read_merged(finished.out)
+
+
+def read_merged(out: bytes) -> Merged:
+    """Read what `merge-tree -z` says: a tree, the conflicting entries, and words about them."""
+    parts = out.decode(errors="surrogateescape").split("\0")
+    tree, rest = parts[0].strip(), parts[1:]
+    entries: dict[str, dict[int, tuple[str, str]]] = {}
+    while rest and rest[0]:
+        about, _, path = rest.pop(0).partition("\t")
+        mode, blob, stage = about.split(" ")
+        entries.setdefault(path, {})[int(stage)] = mode, blob
+    if not entries:
+        return Merged(tree)
+    words = _words(rest[1:])
+    return Merged(tree, tuple(_conflict(path, stages, words) for path, stages in sorted(entries.items())))
+
+
+def _words(parts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return what is said of each path: kind and message."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    place = 0
+    while place < len(parts) and parts[place].isdigit():
+        count = int(parts[place])
+        paths = parts[place + 1 : place + 1 + count]
+        kind, message = parts[place + 1 + count], parts[place + 2 + count]
+        place += count + 3
+        if kind.startswith("CONFLICT"):
+            for path in paths:
+                found.setdefault(path, []).append((kind, message.strip()))
+    return found
+
+
+def _conflict(path: str, stages: dict[int, tuple[str, str]], words: dict[str, list[tuple[str, str]]]) -> Conflict:
+    said = words.get(path, [])
+    kinds = [kind.removeprefix("CONFLICT (").removesuffix(")") for kind, _ in said]
+    kind = "binary" if "binary" in kinds else kinds[-1] if kinds else "contents"
+    if kind == "contents" and 1 not in stages:
+        kind = "add/add"
+    modes, blobs = ([stages[stage][part] if stage in stages else None for stage in (1, 2, 3)] for part in (0, 1))
+    return Conflict(
+        path=path,
+        kind=kind,
+        base=blobs[0],
+        ours=blobs[1],
+        theirs=blobs[2],
+        modes=(modes[0], modes[1], modes[2]),
+        words=said[-1][1] if said else "",
+    )
+
+
+async def commit_tree(repository: Repository, tree: str, parents: Sequence[str], message: str) -> str:
+    """Make a commit dated like the newest of its parents: the same parents and words give the same commit."""
+    date = "0"
+    if parents:
+        stamps = await repository.text("show", "--no-patch", "--format=%ct", *parents, "--")
+        date = str(max(int(stamp) for stamp in stamps.split()))
+    dates = {"GIT_AUTHOR_DATE": f"{date} +0000", "GIT_COMMITTER_DATE": f"{date} +0000"}
+    words = [word for parent in parents for word in ("-p", parent)]
+    made = await repository.git(
+        "commit-tree", tree, *words, "-F", "-", stdin=message.encode(errors="replace"), env={**WHO, **dates}
+    )
+    return made.out.decode().strip()
+
+
+async def is_ancestor(repository: Repository, older: str, newer: str) -> bool:
+    return (await repository.git("merge-base", "--is-ancestor", older, newer, fine=(0, 1))).code == 0
+
+
+async def combine(repository: Repository, commits: Sequence[str], message: str) -> Combined:
+    """Merge several commits one after another into one; the same commits always give the same one.
+
+    Only objects are written: hold the result by a ref. What another of them contains already is left out; a single
+    commit that contains all the rest is itself the answer.
+    """
+    heads = await _heads(repository, commits)
+    if not heads:
+        raise GitTrouble("there is nothing to combine")
+    env = await neutral(repository)
+    sum_so_far, tree = heads[0], ""
+    for place, head in enumerate(heads[1:], 2):
+        merged = await merge_trees(repository, sum_so_far, head, env)
+        if merged.conflicts:
+            return Combined(None, merged.conflicts, await _between(repository, heads[: place - 1], head, env))
+        tree = merged.tree
+        if place < len(heads):
+            sum_so_far = await commit_tree(repository, tree, heads[:place], message)
+    return Combined(await commit_tree(repository, tree, heads, message) if tree else sum_so_far)
+
+
+async def _heads(repository: Repository, commits: Sequence[str]) -> list[str]:
+    """Return the commits that no other of them contains, in their order."""
+    different = list(dict.fromkeys(commits))
+    if len(different) < 2:
+        return different
+    kept = set((await repository.text("merge-base", "--independent", *different)).split())
+    return [commit for commit in different if commit in kept]
+
+
+async def _between(repository: Repository, before: Sequence[str], head: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Return which of those merged before does not go together with `head`; the last if it is only all of them."""
+    for commit in before:
+        if (await merge_trees(repository, commit, head, env)).conflicts:
+            return commit, head
+    return before[-1], head
