@@ -1,4 +1,4 @@
-"""What a person asks for: tasks, and the graphs they stand in. Every strategy is a function that builds one of these."""
+"""What a person asks for: tasks, and the graphs they stand in. Every strategy is a function that builds a flow."""
 
 from __future__ import annotations
 

@@ -25,7 +25,13 @@ def flows(draw: st.DrawFn) -> Flow:
         task = Task(prompt="x", retries=draw(st.none() | st.integers(0, 3)), budget_usd=draw(st.none() | st.just(2.5)))
         fallback = tuple(AgentChoice(name) for name in draw(st.lists(st.sampled_from("bcd"), max_size=2, unique=True)))
         nodes.append(
-            Node(id=f"n{number}", task=task, agent=AgentChoice("a"), fallback=fallback, needs=tuple(map(Edge, sorted(needs))))
+            Node(
+                id=f"n{number}",
+                task=task,
+                agent=AgentChoice("a"),
+                fallback=fallback,
+                needs=tuple(map(Edge, sorted(needs))),
+            )
         )
     return Flow(name="f", strategy="x", nodes=tuple(nodes))
 

@@ -60,7 +60,10 @@ def test_a_conflict_names_files_and_the_two_commits(repo: Repo) -> None:
     assert combined.between == (two, three)
     (conflict,) = combined.conflicts
     assert (conflict.path, conflict.kind) == ("a.txt", "contents")
-    sides = [repo.git("cat-file", "blob", blob or "").splitlines()[1] for blob in (conflict.base, conflict.ours, conflict.theirs)]
+    sides = [
+        repo.git("cat-file", "blob", blob or "").splitlines()[1]
+        for blob in (conflict.base, conflict.ours, conflict.theirs)
+    ]
     assert sides == ["two", "TWO", "2"]
 
 

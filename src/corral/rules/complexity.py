@@ -50,8 +50,14 @@ def score(task: Task, weights: Weights | None = None) -> Score:
     files = _files(len(task.files))
     reasons += [f"{len(task.files)} files {files}"] if files else []
     points = kind + sum(found.values()) + files
-    grade = next((name for least, name in GRADES if points >= least), "trivial")
-    return Score(points, grade, tuple(reasons))
+    return Score(points, _grade(points), tuple(reasons))
+
+
+def _grade(points: int) -> Grade:
+    for least, name in GRADES:
+        if points >= least:
+            return name
+    return "trivial"
 
 
 def _files(count: int) -> int:

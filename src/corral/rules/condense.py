@@ -8,7 +8,8 @@ from collections.abc import Sequence
 HEAD_SHARE, TAIL_SHARE = 0.35, 0.35
 #: Lines that tell more than others: decisions, constraints, troubles, open questions.
 TELLING = re.compile(
-    r"\b(error|fail(ed|ure|s)?|exception|traceback|panic|assert\w*|warning|decision|decided|must( not)?|constraint|todo|"
+    r"\b(error|fail(ed|ure|s)?|exception|traceback|panic|assert\w*|warning|decision|decided|must( not)?|constraint|"
+    r"todo|"
     r"open question|because|never|always|breaking|deprecated)\b|^\s*(E |FAILED|ERROR|#+ )",
     re.IGNORECASE,
 )

@@ -56,7 +56,7 @@ class Graph:
             return Opened()
         ready: list[str] = []
         skipped: list[tuple[str, str]] = []
-        ended = [(node, status)]
+        ended: list[tuple[str, Status]] = [(node, status)]
         for name, how in ended:  # grows: who is skipped ends too
             self._settled.add(name)
             for after, on in self._after[name]:

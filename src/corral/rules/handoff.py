@@ -56,8 +56,7 @@ def _section(handed: Handed, words: str) -> str:
         names += f" and {more} more" if more > 0 else ""
         lines.append(f"It changed: {names} (+{attempt.insertions} -{attempt.deletions})")
     failed = [check for check in attempt.checks if not check.passed]
-    for check in failed:
-        lines.append(f"The check `{check.command}` failed:\n{condense(check.output, 2000)}")
+    lines += [f"The check `{check.command}` failed:\n{condense(check.output, 2000)}" for check in failed]
     if attempt.error:
         lines.append(f"It ended so: {attempt.error.message}")
     if words:

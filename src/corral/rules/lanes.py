@@ -46,7 +46,7 @@ class Park(Struct, frozen=True):
 
 
 class Over(Struct, frozen=True):
-    """This lane has come to its end with its last attempt."""
+    """A lane has come to its end with its last attempt."""
 
     last: AttemptRecord | None
     reason: str = ""

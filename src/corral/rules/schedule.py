@@ -366,7 +366,7 @@ class Schedule:
         self._failed = self._failed or state.status in FAILED
         if state.id in self._items:
             return
-        result = {"status": state.status, "reason": state.reason, "output": state.why}
+        result: dict[str, Any] = {"status": state.status, "reason": state.reason, "output": state.why}
         if state.id in self._members:
             result["output"] = [self._result(name)["output"] for name in self._members[state.id]]
         else:

@@ -35,8 +35,8 @@ def multi(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()
     A reviewer that rejects sends it back to the developer, at most twice.
     """
     plan = (
-        "Plan this task; do not carry it out yet. Look at the repository first. Write down what is to be changed where, "
-        f"which decisions you took and why, and what is still open.\n\nThe task:\n{task.prompt}"
+        "Plan this task; do not carry it out yet. Look at the repository first. Write down what is to be changed "
+        f"where, which decisions you took and why, and what is still open.\n\nThe task:\n{task.prompt}"
     )
     design = structs.replace(task, prompt=plan, role="architect", checks=(), read_only=True)
     develop = structs.replace(task, role=task.role or "developer")
@@ -45,9 +45,11 @@ def multi(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()
         Node(id="develop", task=develop, agent=agent, fallback=fallback, needs=(Edge("design"),)),
     ]
     if review or task.type in REVIEWED:
-        look = f"Review the change that was made for this task. Accept it, or say what must be mended.\n\nThe task:\n{task.prompt}"
-        judged = structs.replace(task, prompt=look, role="reviewer", checks=(), read_only=True)
-        mend = structs.replace(develop, prompt="Mend this, as the reviewer asks: {{review.output.notes}}")
+        look = "Review the change that was made for this task. Accept it, or say what must be mended."
+        judged = structs.replace(
+            task, prompt=f"{look}\n\nThe task:\n{task.prompt}", role="reviewer", checks=(), read_only=True
+        )
+        mend = structs.replace(develop, prompt="Mend what the reviewer asks for.\n\nThe task was:\n" + task.prompt)
         nodes += [
             Node(id="review", task=judged, agent=agent, fallback=fallback, needs=(Edge("develop"),), output=VERDICT),
             Node(

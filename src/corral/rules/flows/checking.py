@@ -37,10 +37,10 @@ def circle_in(nodes: Iterable[Node]) -> list[str]:
     """Return a circle of needs, its first node again at the end; or nothing."""
     needs = {node.id: [edge.node for edge in node.needs] for node in nodes}
     done: set[str] = set()
-    for start in needs:
+    for start, first in needs.items():
         path: list[str] = []
         on_path: set[str] = set()
-        steps = [(start, iter(needs[start]))] if start not in done else []
+        steps = [(start, iter(first))] if start not in done else []
         while steps:
             name, rest = steps[-1]
             if name not in on_path:
@@ -89,13 +89,12 @@ def _above(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
 
 
 def _names(node: Node, before: set[str], inputs: set[str], place: Place, mistakes: Mistakes) -> None:
-    known = before | inputs | {"nodes"} | ({"item", "index"} if node.for_each else set())
-    own_text = {"try"} if node.repeat else set()
+    known = before | inputs | {"nodes"} | ({"item", "index"} if node.for_each else set[str]())
     asked: list[tuple[str, set[str], set[str]]] = []
     for key, text in (("when", node.when), ("for_each", node.for_each)):
-        asked += [(key, _of(text), known - ({"item", "index"} if key == "for_each" else set()))] if text else []
+        asked += [(key, _of(text), known - ({"item", "index"} if key == "for_each" else set[str]()))] if text else []
     if node.repeat and node.repeat.until != "checks":
-        asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"} | own_text))
+        asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"}))
     if node.kind != "merge":
         try:
             asked.append((node.kind, filling.names(node.task.prompt), known))

@@ -83,10 +83,8 @@ def svg(flow: Flow, states: Mapping[str, str] | None = None) -> str:
     }
     wide = len(columns) * (WIDTH + GAP_X) + 20
     high = max((len(column) for column in columns), default=1) * (HEIGHT + GAP_Y) + 20
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" '
-        'font-family="sans-serif" font-size="12" role="img">'
-    ]
+    size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12" role="img">']
     parts += [_line(places[edge.node], places[node.id], edge.on) for node in flow.nodes for edge in node.needs]
     parts += [_box(node, places[node.id], (states or {}).get(node.id, "queued")) for node in flow.nodes]
     return "\n".join([*parts, "</svg>"])
@@ -107,7 +105,8 @@ def _box(node: Node, place: Sequence[int], status: str) -> str:
     short = words if len(words) <= 30 else words[:29] + "…"
     return (
         f"<g><title>{escape(node.id)}: {escape(words)} ({status})</title>"
-        f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff" stroke="{colour}" stroke-width="2"/>'
+        f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff" stroke="{colour}" '
+        'stroke-width="2"/>'
         f'<text x="{x + 8}" y="{y + 18}" font-weight="bold">{escape(node.id)}</text>'
         f'<text x="{x + 8}" y="{y + 35}" fill="#555">{escape(short)}</text></g>'
     )

@@ -124,7 +124,7 @@ class _Reader:
             needs=needs,
             when=when,
             for_each=for_each,
-            gate=_gate(table, merged) if kinds[0] == "gate" else None,
+            gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
         return [self._with_agents(node, merged, table) if kinds[0] == "task" else node]
@@ -217,7 +217,7 @@ class _Reader:
         except Unreadable as unreadable:
             table.wrong(f"{file}:{unreadable.mistake.line}: {unreadable.mistake.message}", "", "flow")
             return []
-        for mistake in inner._mistakes.found:  # noqa: SLF001 -- another of the same kind
+        for mistake in inner._mistakes.found:
             table.wrong(f"{file}:{mistake.line}:{mistake.column}: {mistake.message}", mistake.hint, "flow")
         self.inputs.update(inner.inputs)
         needed = {edge.node for node in flow.nodes for edge in node.needs}
@@ -239,7 +239,7 @@ def _usd(table: Table, name: str) -> float | None:
     return table.number(name, above=0.0)
 
 
-def _gate(table: Table, merged: Table) -> Gate:
+def _gate(merged: Table) -> Gate:
     default = merged.one_of("default", ("yes", "no")) or "no"
     return Gate(default=default, deadline_seconds=merged.duration("deadline") or Gate().deadline_seconds)
 

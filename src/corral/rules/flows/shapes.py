@@ -21,8 +21,8 @@ MOST_MISFITS = 5
 def schema(short: Any) -> dict[str, Any]:
     """Turn the short form into a JSON Schema; a JSON Schema stays as it is.
 
-    `string` names a type, `[accept, reject]` lists the values, `[string]` is a list of that type, and a table names fields,
-    all of which must be there.
+    `string` names a type, `[accept, reject]` lists the values, `[string]` is a list of that type, and a table names
+    fields, all of which must be there.
     """
     match short:
         case str() if short in SHORT:
@@ -31,14 +31,14 @@ def schema(short: Any) -> dict[str, Any]:
             return {}
         case [str() as only] if only in SHORT:
             return {"type": "array", "items": schema(only)}
-        case [dict() as only]:
-            return {"type": "array", "items": schema(only)}
+        case [dict()]:
+            return {"type": "array", "items": schema(cast("list[Any]", short)[0])}
         case [_, *_]:
             return {"enum": short}
-        case dict() if "$schema" in short or "properties" in short or isinstance(short.get("type"), str):
-            return cast("dict[str, Any]", short)
         case dict():
             fields = cast("dict[str, Any]", short)
+            if "$schema" in fields or "properties" in fields or isinstance(fields.get("type"), str):
+                return fields
             return {
                 "type": "object",
                 "properties": {name: schema(inner) for name, inner in fields.items()},

@@ -30,35 +30,35 @@ class Mistakes:
 class Table:
     def __init__(self, place: Place, what: str, mistakes: Mistakes) -> None:
         self.place, self._what, self._mistakes = place, what, mistakes
-        self._entries: Entries = {}
+        self.entries: Entries = {}
         if isinstance(place.value, dict):
-            self._entries = cast("Entries", place.value)
+            self.entries = cast("Entries", place.value)
         elif place.value is not None:
             mistakes.add(place, f"{what} is a table", "write `key: value` lines")
 
     def wrong(self, message: str, hint: str = "", key: str | None = None) -> None:
-        place = self._entries[key][1] if key in self._entries else self.place
+        place = self.entries[key][1] if key in self.entries else self.place
         self._mistakes.add(place, message, hint)
 
     def over(self, defaults: Table | None, names: Sequence[str]) -> Table:
         """Return this table with what `defaults` say of these names, where it is silent itself."""
         if defaults is None:
             return self
-        given = {name: defaults._entries[name] for name in names if name in defaults._entries}
-        return Table(Place({**given, **self._entries}, self.place.line, self.place.column), self._what, self._mistakes)
+        given = {name: defaults.entries[name] for name in names if name in defaults.entries}
+        return Table(Place({**given, **self.entries}, self.place.line, self.place.column), self._what, self._mistakes)
 
     def only(self, names: Sequence[str]) -> None:
-        for name, (key, _) in self._entries.items():
+        for name, (key, _) in self.entries.items():
             if name not in names:
                 near = difflib.get_close_matches(name, names, n=1)
                 hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(names)
                 self._mistakes.add(key, f"unknown key `{name}`", hint)
 
     def has(self, name: str) -> bool:
-        return name in self._entries
+        return name in self.entries
 
     def plain(self, name: str) -> Any:
-        return self._entries[name][1].plain() if name in self._entries else None
+        return self.entries[name][1].plain() if name in self.entries else None
 
     def text(self, name: str) -> str | None:
         value = self.plain(name)
@@ -104,9 +104,9 @@ class Table:
         return tuple(cast("list[str]", items))
 
     def items(self, name: str) -> list[Place]:
-        if name not in self._entries:
+        if name not in self.entries:
             return []
-        place = self._entries[name][1]
+        place = self.entries[name][1]
         return cast("list[Place]", place.value) if isinstance(place.value, list) else [place]
 
     def one_of(self, name: str, words: Sequence[Word]) -> Word | None:
@@ -150,12 +150,12 @@ class Table:
         return None if text is None else self.guarded(name, lambda: duration(text, name))
 
     def table(self, name: str) -> Table | None:
-        if name not in self._entries or self._entries[name][1].value is None:
+        if name not in self.entries or self.entries[name][1].value is None:
             return None
-        return Table(self._entries[name][1], f"`{name}`", self._mistakes)
+        return Table(self.entries[name][1], f"`{name}`", self._mistakes)
 
     def tables(self, name: str) -> Iterator[tuple[str, Table]]:
         """Yield the tables below a name, each with its own."""
         outer = self.table(name)
-        for inner, (_, place) in (outer._entries if outer else {}).items():
+        for inner, (_, place) in (outer.entries if outer else {}).items():
             yield inner, Table(place, f"`{inner}`", self._mistakes)

@@ -27,7 +27,7 @@ class Place(Struct, frozen=True):
     line: int
     column: int
 
-    def plain(self) -> Any:  # noqa: ANN401 -- what a document may hold
+    def plain(self) -> Any:
         """Return the value without places."""
         if isinstance(self.value, dict):
             table = cast("dict[str, tuple[Place, Place]]", self.value)
@@ -79,7 +79,7 @@ def _document(events: Iterator[Any]) -> Place:
     return found or Place(None, 1, 1)
 
 
-def _node(event: Any, events: Iterator[Any], depth: int) -> Place:  # noqa: ANN401 -- ruamel's events have no types
+def _node(event: Any, events: Iterator[Any], depth: int) -> Place:
     kind = type(event).__name__
     if kind == "AliasEvent" or getattr(event, "anchor", None):
         raise _refused(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
@@ -116,12 +116,12 @@ def _table(events: Iterator[Any], depth: int) -> dict[str, tuple[Place, Place]]:
     return table
 
 
-def _own_tag(event: Any) -> bool:  # noqa: ANN401 -- ruamel's events have no types
+def _own_tag(event: Any) -> bool:
     tag = str(getattr(event, "tag", None) or "")
     return bool(tag) and tag not in ("!", "None")
 
 
-def _plain(text: str) -> Any:  # noqa: ANN401 -- what a document may hold
+def _plain(text: str) -> Any:
     """Give an unquoted word its meaning by YAML 1.2: `on`, `yes` and `no` are words."""
     if text in ("", "~", "null", "Null", "NULL"):
         return None
@@ -134,5 +134,5 @@ def _plain(text: str) -> Any:  # noqa: ANN401 -- what a document may hold
     return text
 
 
-def _refused(event: Any, message: str, hint: str) -> Unreadable:  # noqa: ANN401 -- ruamel's events have no types
+def _refused(event: Any, message: str, hint: str) -> Unreadable:
     return Unreadable(Mistake(event.start_mark.line + 1, event.start_mark.column + 1, message, hint))
