@@ -19,6 +19,13 @@ class BadRequest(CorralError):
     exit_code = 2
 
 
+class BadFlow(BadRequest):
+    """A flow file with mistakes: all of them, a line each."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+
+
 class Stopped(CorralError):
     """A person stopped it before anything was started."""
 

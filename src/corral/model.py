@@ -112,9 +112,15 @@ class NamedPath(Struct, frozen=True, kw_only=True):
 class Request(Struct, frozen=True, kw_only=True):
     """What a front end asks for: a task as the person put it, nothing looked up yet."""
 
-    prompt: str
+    prompt: str = ""
     repo: str = "."
     agents: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  #: further ones, side by side
+    strategy: str | None = None
+    review: bool = False
+    flow: str | None = None  #: the text of a flow file
+    flow_file: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from corral.agents import (
     qwen,
     replay,
     scripted,
+    shell,
 )
 from corral.agents.protocol import Agent
 from corral.errors import BadRequest
@@ -68,6 +69,8 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
         return command.AnyCommand(name, profile, reader)
     if name in BUILT_IN:
         return BUILT_IN[name](profile)
+    if name == shell.NAME:  # not to be asked for by a person: flows have commands of their own
+        return shell.Shell()
     if name.startswith(acp.PREFIX):
         return _acp(name, profile)
     for entry in _plugins():

@@ -25,7 +25,8 @@ from corral.flow import Node
 from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
 from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
-from corral.world import collecting, workspace
+from corral.world import collecting, merging, workspace
+from corral.world.merging import Combined
 from corral.world.process import Limits
 
 
@@ -94,9 +95,10 @@ class AttemptCourse:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
             told = prompt.continued(record.steers)
         else:
+            await self._start_from()
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
-            told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
+            told = self._told()
         for note in await self.host.fit(made, fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
@@ -126,6 +128,38 @@ class AttemptCourse:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
         self.recorder.step("worked")
+
+    def _told(self) -> str:
+        if self.node.kind == "run":
+            return self.node.task.prompt
+        task = self.node.task
+        if self.record.conflicts:
+            task = msgspec.structs.replace(
+                task, handoff=f"{task.handoff}\n\n{prompt.conflicting(self.record.conflicts)}"
+            )
+        return prompt.build(task, self.record.fed_back, self.record.steers, guide=self._guide)
+
+    async def _start_from(self) -> None:
+        """Find the commit to start from: those of the nodes before it, combined where there are several."""
+        record, heads = self.record, self.record.heads
+        if len(heads) > 1:
+            found = await merging.combine(self.host.repository, heads, f"Combine {len(heads)} steps")
+            if found.commit is None:
+                found = await self._with_marks(found)
+            heads, record.conflicts = (found.commit or "",), tuple(each.path for each in found.conflicts)
+        record.base = heads[0] if heads else self.host.plan.base
+        self.host.base = record.base
+
+    async def _with_marks(self, found: Combined) -> Combined:
+        """Let an agent resolve what does not go together; a command cannot."""
+        paths = [each.path for each in found.conflicts]
+        if self.node.kind == "run":
+            raise CorralError(
+                f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
+                hint="put a task between them, whose agent resolves it",
+            )
+        self.recorder.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
+        return await merging.combine_marked(self.host.repository, self.record.heads, "Combine steps, with conflicts")
 
     def _park(self, until: float, reason: str) -> None:
         """End an attempt before it starts: its agent's quota is known to be used up."""
@@ -210,6 +244,9 @@ class AttemptCourse:
         if self.record.outcome != "done":
             await self._over(Verdict(self.record.outcome or "failed", self.attempt.error))
             return
+        if marked := await self._marks_left():
+            await self._over(judge.of_marks(marked))
+            return
         if strayed := judge.of_scope(self.attempt.sandbox.violations, self._guard.patch):
             await self._over(strayed)
             return
@@ -220,6 +257,13 @@ class AttemptCourse:
             return
         ended = Ended(ok=True, denied=self.record.denied)
         await self._over(judge.of_work(self.node.task, self.attempt, ended, checks, self.record.saved))
+
+    async def _marks_left(self) -> list[str]:
+        """Return files whose conflicts nobody resolved."""
+        if not self.record.conflicts:
+            return []
+        commit = self.attempt.commit or self.host.base or "HEAD"
+        return await merging.with_marks(self.host.repository, commit, self.record.conflicts)
 
     async def _checks(self) -> list[CheckResult]:
         """Run the checks on what was delivered, and once more with the base's own tests where those were changed."""

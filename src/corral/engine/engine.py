@@ -13,7 +13,7 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Stopped, StoreTrouble
 from corral.events import Heard, Started, Stored
-from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
+from corral.model import OPEN, Attempt, NodeState, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
@@ -21,10 +21,12 @@ from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
     from corral.engine.outfit import Outfit
     from corral.engine.recorder import Listener
-    from corral.rules.explain import Explained
+    from corral.engine.submit import Submission
+    from corral.flow import Flow
 
 
 PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
@@ -59,6 +61,10 @@ class Engine:
 
     def show(self, name: str) -> Run:
         return document.build(self.store, self.store.find(name))
+
+    def flow_of(self, name: str) -> Flow:
+        """Return what a run carries out."""
+        return self.store.run(self.store.find(name)).plan.flow
 
     def events(self, run: str, after: int = 0) -> Iterator[Stored]:
         """Yield what is stored of a run's events, oldest first."""
@@ -187,12 +193,18 @@ class Engine:
         )
         return run
 
-    async def explain(self, request: Request) -> Explained:
-        """Check a request as `submit` does, and return the scope that would hold; nothing is started."""
+    async def prepare(self, request: Request) -> Submission:
+        """Check a request as `submit` does; nothing is started."""
         from corral.engine import submit  # noqa: PLC0415
 
         _ = self.store
-        return (await submit.prepare(request, self.home)).explained
+        return await submit.prepare(request, self.home)
+
+    def estimate(self, plan: RunPlan) -> Estimate:
+        """Say what would happen and about how dear it would be."""
+        from corral.engine import estimating  # noqa: PLC0415
+
+        return estimating.estimate(plan, self.store)
 
     async def drive(self, run: str, listen: Listener) -> Run:
         """Carry a run out to its end in this process."""

@@ -9,17 +9,16 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from corral import config
-from corral.adapter import AgentProfile, AgentTask
+from corral.adapter import AgentTask
 from corral.config import Config
-from corral.engine import briefing, recording, scoping
+from corral.engine import flowing, scoping
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.flow import AgentChoice, Task
+from corral.flow import AgentChoice, Flow
 from corral.model import Net, Request, RunPlan, ScopeSource, ScopeTable
-from corral.rules import strategies
 from corral.rules.explain import Explained
 from corral.world import git, plain_folder
 from corral.world.git import Found
@@ -28,7 +27,6 @@ from corral.world.sandbox.probe import at_least, probe, usual
 from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
 
-MOST_TASK = 10 << 20
 SHELL_WORDS = {
     "!", "{", "(", "[", "[[", ".", ":", "cd", "test", "if", "for", "while", "case", "exit", "set", "export", "true",
     "false", "echo", "printf", "exec", "eval", "command", "source", "time", "until", "trap", "umask", "unset", "read",
@@ -53,13 +51,6 @@ async def prepare(request: Request, state: Path) -> Submission:
 
 
 async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any]]) -> Submission:
-    prompt = request.prompt.strip()
-    if not prompt:
-        raise BadRequest("the task is empty", hint='say what is to be done: corral run "fix the flaky test"')
-    if "\0" in prompt:
-        raise BadRequest("the task holds a NUL byte", hint="a task is plain text")
-    if len(request.prompt.encode()) > MOST_TASK:
-        raise BadRequest("the task is longer than 10 MB", hint="put material into files of the repository")
     await git.version()
     folder = Path(request.repo).expanduser()
     if not folder.is_dir():
@@ -75,12 +66,9 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     looking += [uncommitted, *([hidden] if hidden else [])]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
-    choice = _agent(request, settings)
-    task = _briefed(_task(request, settings, prompt), request, settings.agents.get(choice.name, AgentProfile()), top)
-    fallbacks = _fallbacks(request, settings, choice)
-    for each in (choice, *fallbacks):
-        _try_agent(each, task, settings, request)
-    _try_checks(task, settings, top)
+    flow = flowing.build(request, settings, top)
+    _try_agents(flow, settings, request)
+    _try_checks(flow, settings, top)
     held = await probe(state / "probe.json")
     required = request.require or usual()
     level = "none" if request.unsandboxed and required == "none" else held.level
@@ -91,7 +79,10 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
             hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
         )
     notes: list[str] = []
-    deaf = [] if not settings.mcp or outfit(choice.name, settings).agent.facts.mcp else [choice.name]
+    names = dict.fromkeys(
+        choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
+    )
+    deaf = [name for name in names if settings.mcp and not outfit(name, settings).agent.facts.mcp]
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
@@ -104,10 +95,10 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     ignore = await hidden if hidden else ""
     scopes = (*settings.scopes, *_asked_scope(request))
     fitted = await scoping.fit(
-        scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top)
+        scoping.of_agent(scopes, next(iter(names), ""), ignore), Machine(tree=top, state=state, checkout=top)
     )
     plan = RunPlan(
-        flow=strategies.single(task, choice, fallbacks),
+        flow=flow,
         repo=str(repository.folder),
         git_dir=str(repository.git_dir),
         base=base,
@@ -153,115 +144,34 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
     return settings
 
 
-def _agent(request: Request, settings: Config) -> AgentChoice:
-    named = [name.strip() for text in request.agents for name in text.split(",") if name.strip()]
-    if len(named) > 1 or any("*" in name for name in named):
-        raise BadRequest("a race of several agents is not built yet", hint="name one: --agent claude")
-    text = named[0] if named else settings.defaults.agent or "claude"
-    return _choice(text, settings)
-
-
-def _choice(text: str, settings: Config) -> AgentChoice:
-    """Read `NAME`, `NAME:MODEL`, `acp:NAME` or `acp:NAME:MODEL`."""
-    name, _, model = text.partition(":")
-    if name == "acp":
-        spoken, _, model = model.partition(":")
-        name = f"acp:{spoken}"
-    return AgentChoice(name, _model(name, model, settings))
-
-
-def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
-    """Return who steps in, within the family of the agent: others behave too differently to be swapped unasked."""
-    profile = settings.agents.get(choice.name, AgentProfile())
-    named = [name.strip() for text in request.fallback for name in text.split(",") if name.strip()] or profile.fallback
-    found: list[AgentChoice] = []
-    for text in named:
-        other = _choice(text, settings)
-        name = other.name
-        mine, theirs = _family(choice.name, settings), _family(name, settings)
-        if mine != theirs:
-            raise BadRequest(
-                f"--fallback {name}: `{name}` ({theirs}) is not of the family of `{choice.name}` ({mine})",
-                hint=f'if they may stand in for each other: [agents.{name}] family = "{mine}"',
+def _try_agents(flow: Flow, settings: Config, request: Request) -> None:
+    """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
+    tried: set[tuple[AgentChoice, bool, int]] = set()
+    for node in flow.nodes:
+        for choice in (node.agent, *node.rivals, *node.fallback) if node.kind in ("task", "run") else ():
+            about = (choice, node.task.read_only, len(node.task.prompt))
+            if about in tried:
+                continue
+            tried.add(about)
+            dressed = outfit(choice.name, settings)
+            trial = AgentTask(
+                prompt=node.task.prompt,
+                workspace=str(request.repo),
+                home="/",
+                model=choice.model,
+                read_only=node.task.read_only,
+                mcp=dressed.servers(),
             )
-        found.append(other)
-    return tuple(found)
+            dressed.resolve(dressed.agent.start(trial))
 
 
-def _family(name: str, settings: Config) -> str:
-    return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
-
-
-def _model(name: str, named: str, settings: Config) -> str | None:
-    """Return the model asked for, or the file to play: found now, for the run may be resumed from another folder."""
-    if name not in ("scripted", "replay"):
-        return named or None
-    profile = settings.agents.get(name, AgentProfile())
-    path = Path(named).absolute() if named else Path(profile.folder) / profile.model if profile.model else None
-    if path is None:
-        return None
-    path = Path(os.path.normpath(path))
-    if not path.is_file():
-        raise BadRequest(f"--agent {name}:{path}: there is no such file")
-    if name == "replay":
-        recording.check(path)
-    return str(path)
-
-
-def _task(request: Request, settings: Config, prompt: str) -> Task:
-    limits = [limit for limit in (request.budget_usd, settings.defaults.budget_usd) if limit is not None]
-    if request.budget_usd is not None and not 0 < request.budget_usd < float("inf"):
-        raise BadRequest(f"--budget {request.budget_usd:g}: a budget is more than 0", hint="leave it out for no limit")
-    if request.retries is not None and request.retries < 0:
-        raise BadRequest(f"--retries {request.retries}: not less than 0")
-    timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
-    standard = Task(prompt="")
-    return Task(
-        prompt=prompt,
-        type=request.type,
-        files=request.files,
-        checks=request.checks or settings.defaults.checks,
-        read_only=request.read_only,
-        budget_usd=min(limits) if limits else None,
-        timeout_seconds=config.duration(timeout, "--timeout") if timeout else standard.timeout_seconds,
-        idle_seconds=config.duration(idle, "--idle") if idle else standard.idle_seconds,
-        retries=request.retries if request.retries is not None else settings.retries_asked,
-    )
-
-
-def _briefed(task: Task, request: Request, profile: AgentProfile, repo: Path) -> Task:
-    """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
-    role = request.role or profile.role
-    skills = briefing.skills(request.skills, repo)
-    words = [briefing.role(role, repo)] if role else []
-    words += [profile.instructions] if profile.instructions else []
-    words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
-    offered = briefing.offered(request.skills, repo)
-    if offered:
-        listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
-        words.append(f"Skills you may read when they help:\n{listed}")
-    found = tuple((skill.name, skill.folder) for skill in (*skills, *offered))
-    return structs.replace(task, role=role, briefing=tuple(words), skills=found)
-
-
-def _try_agent(choice: AgentChoice, task: Task, settings: Config, request: Request) -> None:
-    """Ask the agent's file for its command now: what it refuses is refused before anything is made."""
-    dressed = outfit(choice.name, settings)
-    trial = AgentTask(
-        prompt=task.prompt,
-        workspace=str(request.repo),
-        home="/",
-        model=choice.model,
-        read_only=task.read_only,
-        mcp=dressed.servers(),
-    )
-    dressed.resolve(dressed.agent.start(trial))
-
-
-def _try_checks(task: Task, settings: Config, folder: Path) -> None:
+def _try_checks(flow: Flow, settings: Config, folder: Path) -> None:
     """Refuse a check whose program is nowhere; what a setup might install, or a path, is left to the run."""
     _, path = visible.toolchains(os.environ, Path.home())
-    for check in task.checks:
+    searched = os.pathsep.join([*path, *visible.SYSTEM_PATH])
+    for check in dict.fromkeys(check for node in flow.nodes for check in node.task.checks):
+        if flow.fills and "{{" in check:
+            continue
         try:
             words = shlex.split(check)
         except ValueError as error:
@@ -270,13 +180,12 @@ def _try_checks(task: Task, settings: Config, folder: Path) -> None:
             raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
         first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
         plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-        if plain and not settings.setup.command and not (folder / first).exists():
-            searched = os.pathsep.join([*path, *visible.SYSTEM_PATH])
-            if visible.find(first, {"PATH": searched}) is None:
-                raise BadRequest(
-                    f"--check {check}: there is no program `{first}`",
-                    hint="install it, activate its environment, or have [workspace] setup install it",
-                )
+        absent = plain and not settings.setup.command and not (folder / first).exists()
+        if absent and visible.find(first, {"PATH": searched}) is None:
+            raise BadRequest(
+                f"--check {check}: there is no program `{first}`",
+                hint="install it, activate its environment, or have [workspace] setup install it",
+            )
 
 
 async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:

@@ -99,6 +99,12 @@ def _some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
+def of_marks(files: Sequence[str]) -> Verdict:
+    """Judge work in which conflicts were left."""
+    words = f"conflicts are not resolved in: {_some(files)}"
+    return Verdict("failed", Failure("check_failed", words, "its workspace started from steps that do not go together"))
+
+
 def of_work(
     task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckResult], saved: Sequence[str] = ()
 ) -> Verdict:

@@ -25,6 +25,16 @@ def build(task: Task, fed_back: str = "", steers: Sequence[str] = (), *, guide: 
     return "\n\n".join(parts)
 
 
+def conflicting(files: Sequence[str]) -> str:
+    """Tell an agent that the steps before it do not go together."""
+    listed = "\n".join(f"- {name}" for name in files)
+    return (
+        "The steps before yours changed the same places in different ways. These files hold conflict marks (<<<<<<<, "
+        "=======, >>>>>>>), or lack what one side removed; resolve them first, keeping what both sides meant:\n"
+        + listed
+    )
+
+
 def continued(steers: Sequence[str] = ()) -> str:
     """Return what an agent hears when its own session goes on after an interruption."""
     going_on = "You were interrupted. Your workspace is as you left it. Go on with the task and finish it."

@@ -174,3 +174,25 @@ async def _between(repository: Repository, before: Sequence[str], head: str, env
         if (await merge_trees(repository, commit, head, env)).conflicts:
             return commit, head
     return before[-1], head
+
+
+async def combine_marked(repository: Repository, commits: Sequence[str], message: str) -> Combined:
+    """Merge several commits as `combine` does, but go on over conflicts: their places carry marks, for an agent."""
+    heads = await _heads(repository, commits)
+    env = await neutral(repository)
+    sum_so_far = heads[0]
+    conflicts: dict[str, Conflict] = {}
+    for place, head in enumerate(heads[1:], 2):
+        merged = await merge_trees(repository, sum_so_far, head, env)
+        conflicts.update((each.path, each) for each in merged.conflicts)
+        sum_so_far = await commit_tree(repository, merged.tree, heads[:place], message)
+    return Combined(sum_so_far, tuple(conflicts.values()))
+
+
+async def with_marks(repository: Repository, commit: str, paths: Sequence[str]) -> list[str]:
+    """Return which of these files still carry conflict marks in a commit."""
+    literal = [f":(literal){path}" for path in paths]
+    found = await repository.git(
+        "grep", "-lz", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", commit, "--", *literal, fine=(0, 1)
+    )
+    return [name.partition(":")[2] for name in found.out.decode(errors="surrogateescape").split("\0") if name]

@@ -10,12 +10,13 @@ from typing import Any, cast
 import click
 
 from corral import __version__
-from corral.errors import CorralError
+from corral.errors import BadFlow, CorralError
 
 #: name -> (module below this package, one line for the help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Have an agent do a task, in a workspace of its own, and prove the result."),
     "demo": ("demo", "See the whole loop in a throw-away repository: no key, no config, no network."),
+    "flow": ("flow", "Check, draw, run and begin flow files: graphs of tasks."),
     "ls": ("look", "List runs, newest first."),
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),
     "logs": ("look", "Show what the agents of a run said and did; -f goes on showing."),
@@ -67,6 +68,9 @@ def run_command_line(arguments: list[str] | None = None) -> int:
         return 130
     except click.ClickException as error:
         return complain(error.format_message(), _usage_hint(error), 2)
+    except BadFlow as error:
+        click.echo(str(error), err=True)  # each line says where it is wrong
+        return error.exit_code
     except CorralError as error:
         return complain(str(error), error.hint, error.exit_code)
     except KeyboardInterrupt:

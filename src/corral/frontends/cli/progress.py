@@ -17,7 +17,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from corral.events import CalledTool, Changed, Checked, Event, Heard, Moved, Noted, Said, Spent
+from corral.flow import Flow
 from corral.frontends.cli import words
+from corral.rules.flows import drawing
 
 
 class Plain:
@@ -34,6 +36,11 @@ class Plain:
     def say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # whoever read this may have left; the work goes on
             click.echo(text, err=True)
+
+    def draw(self, flow: Flow) -> None:
+        """Show a graph before it is carried out."""
+        for line in drawing.text(flow):
+            self.say(line)
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:

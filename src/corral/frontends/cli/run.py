@@ -17,15 +17,24 @@ from corral.frontends.cli.trusting import ask_for_trust
 from corral.model import Request, Run
 
 MOST_ARGUMENT = 100_000
+STRATEGIES = ("single", "multi", "parallel", "race", "auto")
 TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture")
 
 
 @click.command()
-@click.argument("task")
+@click.argument("task", required=False, default="")
 @click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]")
 @click.option(
-    "--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="Who does it; see `corral agents`.  [claude]"
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME[:MODEL]",
+    help="Who does it; see `corral agents`. Several (a,b or a*3) are a race.  [claude]",
 )
+@click.option("--strategy", type=click.Choice(STRATEGIES), help="How it is done.  [by what was asked for]")
+@click.option("--task", "tasks", multiple=True, metavar="TEXT", help="A further task, side by side; repeatable.")
+@click.option("--tasks", "tasks_file", metavar="FILE", help="Tasks from a file: one a line, or a JSON list.")
+@click.option("--review", is_flag=True, help="With --strategy multi: a reviewer looks at the result.")
 @click.option(
     "--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable."
 )
@@ -63,7 +72,17 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
-def run(task: str, *, as_json: bool, quiet: bool, explain: bool, type_: str | None, **options: object) -> int:
+def run(  # noqa: PLR0913 -- what Click hands over
+    task: str,
+    *,
+    tasks: tuple[str, ...],
+    tasks_file: str | None,
+    as_json: bool,
+    quiet: bool,
+    explain: bool,
+    type_: str | None,
+    **options: object,
+) -> int:
     """Have an agent do TASK in a workspace of its own, and prove the result.
 
     TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
@@ -76,31 +95,48 @@ def run(task: str, *, as_json: bool, quiet: bool, explain: bool, type_: str | No
     elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
-    request = Request(prompt=task, type=type_, **options)  # type: ignore[arg-type]
+    more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
+    request = Request(prompt=task, tasks=more, type=type_, **options)  # type: ignore[arg-type]
     if explain:
         return _explain(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        name = await _submit(engine, request, shown)
+        name = await submitted(engine, request, shown)
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
+        if why := engine.flow_of(name).why:
+            shown.say(f"strategy {begun.strategy}: {why}")
         return await engine.drive(name, shown.hear)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
 
+def _tasks_of(file: Path) -> list[str]:
+    """Read tasks: a JSON list of texts, or one on each line; `#` begins a remark."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise BadRequest(f"--tasks {file}: {getattr(error, 'strerror', None) or error}") from error
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[str])
+        except msgspec.DecodeError as error:
+            raise BadRequest(f"--tasks {file}: {error}", hint="a JSON list of texts") from error
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
 def _explain(request: Request, *, as_json: bool) -> int:
     engine = Engine()
     try:
-        explained = asyncio.run(engine.explain(request))
+        explained = asyncio.run(engine.prepare(request)).explained
     finally:
         engine.close()
     click.echo(msgspec.json.encode(explained).decode() if as_json else "\n".join(explained.lines()))
     return 0
 
 
-async def _submit(engine: Engine, request: Request, shown: Plain) -> str:
+async def submitted(engine: Engine, request: Request, shown: Plain) -> str:
     """Submit; where the repository's settings are not trusted yet, ask on a terminal."""
     try:
         return await engine.submit(request, shown.say)

@@ -63,6 +63,24 @@ def what(node: Node) -> str:
     return words + (f" ({'; '.join(extra)})" if extra else "")
 
 
+def outline(flow: Flow) -> dict[str, object]:
+    """Return a flow's shape for programs."""
+    return {
+        "name": flow.name,
+        "budget_usd": flow.budget_usd,
+        "nodes": [
+            {
+                "id": node.id,
+                "kind": node.kind,
+                "what": what(node),
+                "agents": [str(agent) for agent in (node.agent, *node.rivals) if agent.name],
+                "needs": [{"node": edge.node, "on": edge.on} for edge in node.needs],
+            }
+            for node in flow.nodes
+        ],
+    }
+
+
 def mermaid(flow: Flow) -> str:
     names = {node.id: f"n{place}" for place, node in enumerate(flow.nodes)}
     lines = ["graph LR"]

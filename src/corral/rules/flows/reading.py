@@ -85,6 +85,7 @@ class _Reader:
             nodes=tuple(nodes),
             inputs=self.inputs,
             budget_usd=_usd(top, "budget"),
+            fills=True,
             on_failure=top.one_of("on_failure", ("stop", "continue")) or "continue",
             parallel=top.whole("parallel", least=1),
         )
@@ -141,6 +142,7 @@ class _Reader:
             files=merged.texts("files"),
             checks=merged.texts("checks"),
             role=role,
+            skills=tuple((name, "") for name in merged.texts("skills")),
             read_only=merged.flag("read_only"),
             budget_usd=_usd(merged, "budget"),
             timeout_seconds=merged.duration("timeout") or standard.timeout_seconds,

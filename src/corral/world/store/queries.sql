@@ -112,3 +112,7 @@ SELECT until, reason FROM cooldowns WHERE agent = :agent AND until > :now
 
 -- name: add_late_node
 INSERT OR IGNORE INTO nodes (run, id, place, status) VALUES (:run, :id, :place, :status)
+
+
+-- name: costs_of
+SELECT usd FROM attempts WHERE agent = :agent AND usd IS NOT NULL ORDER BY started DESC LIMIT 50

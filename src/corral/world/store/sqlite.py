@@ -251,6 +251,10 @@ class Store:
     def attempts(self, run: str) -> list[AttemptRecord]:
         return [_DECODE_ATTEMPT.decode(row["record"]) for row in self._rows("attempts", run=run)]
 
+    def costs_of(self, agent: str) -> list[float]:
+        """Return what the last attempts of an agent cost, as far as that is known."""
+        return [cast("float", row["usd"]) for row in self._rows("costs_of", agent=agent)]
+
     # --- agents whose quota is used up
 
     def cool_down(self, agent: str, until: float, reason: str) -> None:

@@ -1,0 +1,32 @@
+"""A command of a flow: the task itself is what the shell runs; it costs nothing."""
+
+from __future__ import annotations
+
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.agents.command import AnyCommand
+from corral.agents.protocol import Conversation
+from corral.events import AgentEvent, Spent
+from corral.model import Tokens
+
+NAME = "shell"
+
+
+class Shell:
+    facts = AgentFacts(name=NAME, family=NAME, programs=("/bin/sh",), version=(), reports_cost=True)
+
+    def start(self, task: AgentTask) -> Command:
+        return Command(argv=("/bin/sh", "-c", task.prompt))
+
+    def converse(self, task: AgentTask) -> Conversation:
+        return _Free(AnyCommand(NAME, AgentProfile(command=("/bin/sh",))).converse(task))
+
+
+class _Free:
+    """Reads it as any command that prints text, and says that it cost nothing."""
+
+    def __init__(self, text: Conversation) -> None:
+        self.read = text.read
+        self._text = text
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        return [Spent(Tokens(), 0.0), *self._text.exited(end)]

@@ -1,0 +1,173 @@
+"""`corral flow`: check, draw, dry-run, run and begin flow files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from corral.engine.engine import Engine
+from corral.engine.flowing import template, template_names
+from corral.engine.submit import Submission
+from corral.errors import BadRequest
+from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.look import json_option
+from corral.frontends.cli.progress import Plain
+from corral.frontends.cli.run import submitted
+from corral.frontends.cli.words import table
+from corral.model import Request, Run
+from corral.rules.flows import drawing, published
+
+MOST_FILE = 10 << 20
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def flow() -> None:
+    """Flows: several tasks that depend on each other, written down in a file.
+
+    Begin with `corral flow new feature`, look with `corral flow graph FILE`, then `corral flow run FILE`.
+    """
+
+
+def _inputs(command: F) -> F:
+    options = (
+        click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="A value for an input."),
+        click.option("--repo", default=".", metavar="DIR", help="The repository, or a plain folder.  [.]"),
+        click.option("--agent", "agents", multiple=True, metavar="NAME[:MODEL]", help="For nodes that name none."),
+        click.argument("file"),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+@flow.command()
+@_inputs
+@json_option
+def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
+    """Find everything that is wrong with FILE: each mistake with its line and column, on stderr, exit code 2."""
+    found = _prepared(_request(file, **options)).plan.flow
+    if as_json:
+        click.echo(msgspec.json.encode({"name": found.name, "nodes": [node.id for node in found.nodes]}).decode())
+    else:
+        click.echo(f"{file} is right: {len(found.nodes)} nodes")
+    return 0
+
+
+@flow.command()
+@_inputs
+@click.option("--format", "form", type=click.Choice(["text", "mermaid", "svg", "json"]), default="text", help="[text]")
+@json_option
+def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401
+    """Draw FILE: who comes after whom."""
+    found = _prepared(_request(file, **options)).plan.flow
+    forms: dict[str, Callable[[], str]] = {
+        "text": lambda: "\n".join(drawing.text(found)),
+        "mermaid": lambda: drawing.mermaid(found),
+        "svg": lambda: drawing.svg(found),
+        "json": lambda: msgspec.json.format(msgspec.json.encode(drawing.outline(found)), indent=2).decode(),
+    }
+    click.echo(forms["json" if as_json else form]())
+    return 0
+
+
+@flow.command("run")
+@_inputs
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would run, in which order and about how dear.")
+@click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
+@click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
+@click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@json_option
+def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
+    """Carry FILE out. Stop it from any terminal, close the laptop, `corral resume` it tomorrow."""
+    request = _request(file, **options)
+    if dry:
+        return _dry_run(request, as_json=as_json)
+
+    async def work(engine: Engine, shown: Plain) -> Run:
+        name = await submitted(engine, request, shown)
+        found = engine.flow_of(name)
+        shown.draw(found)
+        shown.say(f"run {name}: {found.name}, {len(found.nodes)} nodes")
+        return await engine.drive(name, shown.hear)
+
+    return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+@flow.command()
+@click.argument("name", required=False)
+@click.argument("file", required=False)
+def new(name: str | None, file: str | None) -> int:
+    """Begin a flow file from a template: NAME.yaml, or FILE. Without a name, list the templates."""
+    if name is None:
+        rows = [(each, template(each).partition("\n")[0].lstrip("# ")) for each in template_names()]
+        click.echo("\n".join(table(("template", "what it does"), rows)))
+        return 0
+    text = template(name)
+    target = Path(file or f"{name}.yaml")
+    try:
+        with target.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise BadRequest(f"{target} is there already", hint=f"another name: corral flow new {name} FILE") from None
+    except OSError as error:
+        raise BadRequest(f"{target}: {error.strerror}") from error
+    click.echo(f"{target}: look with `corral flow graph {target}`, run with `corral flow run {target}`")
+    return 0
+
+
+@flow.command()
+def schema() -> int:
+    """Print the JSON Schema of flow files: editors complete and check with it."""
+    click.echo(msgspec.json.format(msgspec.json.encode(published.schema()), indent=2).decode())
+    return 0
+
+
+def _request(file: str, *, inputs: Sequence[str], **options: Any) -> Request:  # noqa: ANN401
+    path = Path(file)
+    try:
+        if path.stat().st_size > MOST_FILE:
+            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeError:
+        raise BadRequest(f"{file} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadRequest(f"{file}: {error.strerror}", hint="begin one: corral flow new feature") from error
+    given: dict[str, Any] = {}
+    for each in inputs:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise BadRequest(f"--input {each}: what is its value?", hint="--input NAME=VALUE")
+        given[name] = value
+    return Request(flow=text, flow_file=str(path.absolute()), inputs=given, **options)
+
+
+def _prepared(request: Request) -> Submission:
+    engine = Engine()
+    try:
+        return asyncio.run(engine.prepare(request))
+    finally:
+        engine.close()
+
+
+def _dry_run(request: Request, *, as_json: bool) -> int:
+    engine = Engine()
+    try:
+        plan = asyncio.run(engine.prepare(request)).plan
+        guess = engine.estimate(plan)
+    finally:
+        engine.close()
+    if as_json:
+        click.echo(msgspec.json.encode({"flow": drawing.outline(plan.flow), "estimate": guess}).decode())
+        return 0
+    click.echo("\n".join(drawing.text(plan.flow)))
+    click.echo("\n".join(guess.lines()))
+    click.echo("nothing was started")
+    return 0
