@@ -13,10 +13,11 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Stopped, StoreTrouble
 from corral.events import Heard, Started, Stored
-from corral.model import OPEN, Attempt, NodeState, Request, Run, RunPlan, RunRecord
+from corral.model import OPEN, Attempt, Entry, NodeState, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
+from corral.world.store import inbox
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
     from corral.engine.outfit import Outfit
-    from corral.engine.recorder import Listener
     from corral.engine.submit import Submission
+    from corral.engine.telling import Listener
     from corral.flow import Flow
 
 
@@ -166,7 +167,21 @@ class Engine:
         await recording.write(file, source)
         return chosen
 
+    def inbox(self, *, whole: bool = False) -> list[Entry]:
+        """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
+        inbox.answer_due(self.store, time.time())
+        return inbox.newest(self.store, 1000) if whole else inbox.waiting(self.store)
+
     # --- act
+
+    async def answer(self, number: str, text: str, by: str) -> Entry:
+        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it."""
+        from corral.engine import answering  # noqa: PLC0415
+
+        entry = answering.take(self.store, number, text, by)
+        if entry.about == "limit" and entry.answer == "no":
+            await self.stop(entry.run, by)
+        return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
@@ -206,13 +221,14 @@ class Engine:
 
         return estimating.estimate(plan, self.store)
 
-    async def drive(self, run: str, listen: Listener) -> Run:
-        """Carry a run out to its end in this process."""
+    async def drive(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
+        """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
         place = here(self.store.run(run).plan, self.store, self._dresser(run), listen)
         drive = Drive(run, self.owner, self.store, place, listen)
+        drive.patient = patient
         self._drives[run] = drive
         if self._stopping:
             drive.stop(self._stopping)
@@ -257,7 +273,7 @@ class Engine:
             bell.close()
         return document.build(self.store, run)
 
-    async def resume(self, name: str, listen: Listener) -> Run:
+    async def resume(self, name: str, listen: Listener, *, patient: bool = False) -> Run:
         """Go on with a run whose process is gone."""
         run = self.store.find(name)
         record = self.store.run(run)
@@ -267,7 +283,7 @@ class Engine:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
         if not self._take_over(run):
             raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
-        return await self.drive(run, listen)
+        return await self.drive(run, listen, patient=patient)
 
     async def steer(self, name: str, text: str, by: str) -> str:
         """Tell the agents of a run something while they work; return what became of it, in words."""

@@ -9,7 +9,8 @@ from corral.engine.attempt import AttemptCourse
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.places import repository_of
-from corral.engine.recorder import Listener, Recorder
+from corral.engine.recorder import Recorder
+from corral.engine.telling import Listener
 from corral.flow import Node
 from corral.model import AttemptRecord, RunPlan
 from corral.world.store.sqlite import Store

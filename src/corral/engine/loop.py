@@ -7,15 +7,17 @@ import contextlib
 import time
 from pathlib import Path
 
+from corral.engine.asking import Desk
 from corral.engine.attempt import can_continue
+from corral.engine.gates import Gates
 from corral.engine.local import Course, Place
 from corral.engine.orders import Orders
-from corral.engine.recorder import Listener, tell
+from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt
-from corral.rules.schedule import Action, Begin, Expand, Finish, GoOn, Park, Schedule, Settle, WaitUntil
+from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Park, Schedule, Settle, WaitUntil
 from corral.world import workspace
 from corral.world.custody import sweep
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -34,7 +36,8 @@ class Drive:
         self.courses: dict[str, Course] = {}
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._orders = Orders(self)
-        self._parked: dict[str, str] = {}
+        self._gates = Gates(Desk(run, store, listen))
+        self.patient = False  #: it waits for a person's answer instead of leaving the run to them
         self._wake = asyncio.Event()
         self._waits_until = 0.0
         self._background: list[asyncio.Task[None]] = []
@@ -57,7 +60,7 @@ class Drive:
         finally:
             for task in (*self._background, *self._driven.values()):
                 task.cancel()
-            await asyncio.gather(*self._background, *self._driven.values(), return_exceptions=True)
+            await asyncio.gather(*self._background, *self._driven.values(), self._gates.close(), return_exceptions=True)
         self.store.flush()
 
     def stop(self, reason: str) -> None:
@@ -73,10 +76,16 @@ class Drive:
 
     # --- one turn
 
+    def look_up(self) -> None:
+        """Look whether a person has answered."""
+        if self._gates.waiting:
+            self._wake.set()
+
     async def _turn(self) -> bool:
         self._wake.clear()
         with self.store.transaction():
-            finished, wait, records = self._act(self.schedule.decide(time.time()))
+            answered = [action for settle in self._gates.answered() for action in self.schedule.ended(settle)]
+            finished, wait, records = self._act([*answered, *self.schedule.decide(time.time())])
         for record in records:  # driven only once it is stored that they are
             self._drive(record)
         if not finished:
@@ -85,30 +94,41 @@ class Drive:
 
     def _act(self, actions: list[Action]) -> tuple[bool, float | None, list[AttemptRecord]]:
         """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
-        wait: float | None = None
-        records: list[AttemptRecord] = []
-        for action in actions:
-            match action:
-                case Begin():
-                    records.append(self._new_attempt(action))
-                case GoOn():
-                    sweep(action.attempt)  # first of all: what may be left of it from the engine that died
-                    records.append(action.record)
-                case Settle():
-                    self._settle(action)
-                case Expand():
-                    self.store.add_nodes(self.run, [node.id for node in action.nodes])
-                case Park():
-                    self._parked[action.node] = action.reason
-                case WaitUntil():
-                    wait = self._wait(action.time)
-                case Finish():
-                    self._move(action.status, action.reason)
-                    return True, None, []
-                case _:
-                    raise NotImplementedError(action)
-        parked = wait is None and not records and self._park()
-        return parked, wait, records
+        records = [record for action in actions if (record := self._do(action))]
+        if actions and isinstance(last := actions[-1], Finish):
+            self._gates.withdraw(f"the run is {last.status}")
+            self._move(last.status, last.reason)
+            return True, None, []
+        times = [action.time for action in actions if isinstance(action, WaitUntil)]
+        wait = self._wait(min(times)) if times else None
+        idle = wait is None and not records and not self._driven
+        if idle and (self._gates.parked or (self._gates.waiting and not self.patient)):
+            self._leave_to_person()
+            return True, None, []
+        if (deadline := self._gates.next_deadline()) is not None:
+            due = max(0.0, deadline - time.time())
+            wait = due if wait is None else min(wait, due)
+        return False, wait, records
+
+    def _do(self, action: Action) -> AttemptRecord | None:
+        """Do one thing that is decided; return the attempt that is to be driven for it."""
+        match action:
+            case Begin():
+                return self._new_attempt(action)
+            case GoOn():
+                sweep(action.attempt)  # first of all: what may be left of it from the engine that died
+                return action.record
+            case Settle():
+                self._settle(action)
+            case Expand():
+                self.store.add_nodes(self.run, [node.id for node in action.nodes])
+            case Park():
+                self._gates.park(action)
+            case Ask():
+                self._ask(action.node)
+            case _:
+                pass
+        return None
 
     def _wait(self, until: float) -> float:
         """Return how long it is until then; say it once."""
@@ -192,15 +212,16 @@ class Drive:
         self.store.move_node(self.run, state)
         self.note(Moved(f"node {action.node}", action.status, action.reason or action.why), action.node)
 
-    def _park(self) -> bool:
+    def _ask(self, node: str) -> None:
+        self._gates.ask(self.schedule.node(node), self.plan.epoch)
+        self.store.move_node(self.run, NodeState(id=node, status="waiting", reason="waits for an answer"))
+
+    def _leave_to_person(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""
-        if not self._parked or self._driven:
-            return False
-        for node, reason in self._parked.items():
+        for node, reason in self._gates.parked.items():
             self.store.move_node(self.run, NodeState(id=node, status="waiting", reason=reason))
             self.note(Moved(f"node {node}", "waiting", reason), node)
-        self._move("waiting", next(iter(self._parked.values())))
-        return True
+        self._move("waiting", self._gates.words())
 
     def _move(self, status: Status, reason: str | None) -> None:
         over = time.time() if status not in OPEN else None

@@ -52,6 +52,7 @@ class Orders:
                 if (now := self._drive.store.changed()) != seen:
                     seen = now
                     self.take()
+                    self._drive.look_up()
                 await bell.listen(1.0)
         finally:
             bell.close()

@@ -43,6 +43,7 @@ class Park(Struct, frozen=True):
 
     node: str
     reason: str
+    until: float | None = None
 
 
 class Over(Struct, frozen=True):
@@ -78,7 +79,7 @@ def decide(
         return Over(record)
     when = _again_at(lane, now)
     if when is None and last.status == "limited" and lane.policy.on_limit == "ask":
-        return Park(lane.node.id, reason(last) + _choices(record))
+        return Park(lane.node.id, reason(last) + _choices(record), record.until)
     successor = None if when is not None else _next_agent(lane)
     if when is None and successor is None:
         return Over(record, reason(last) + _parked_until(record))

@@ -1,0 +1,72 @@
+"""What of a run waits for a person: gates that ask, and quotas that park."""
+
+from __future__ import annotations
+
+import time
+
+from corral.engine.asking import Desk
+from corral.flow import Gate, Node
+from corral.model import Entry
+from corral.rules import inbox
+from corral.rules.schedule import Park, Settle
+
+
+class Gates:
+    """The questions of one run that no attempt asks."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._open: dict[str, str] = {}  # gate -> its entry
+        self.parked: dict[str, str] = {}  # node -> why
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._open or self.parked)
+
+    def ask(self, node: Node, epoch: int) -> None:
+        """Ask what a gate asks; where it was answered while nobody drove the run, that counts."""
+        gate = node.gate or Gate()
+        deadline = time.time() + gate.deadline_seconds
+        name = node.id if not epoch else f"{node.id}/{epoch}"
+        question = inbox.gate(self._desk.run, name, node.task.prompt, gate.default, deadline)
+        self._open[node.id] = self._desk.ask(question).id
+
+    def park(self, action: Park) -> None:
+        """Ask how it goes on with a node whose quota is used up."""
+        if action.node not in self.parked:
+            self._desk.ask(inbox.parked(self._desk.run, action.node, action.reason, action.until, time.time()))
+        self.parked[action.node] = action.reason
+
+    def answered(self) -> list[Settle]:
+        """Return the gates that were answered since."""
+        if not self._open:
+            return []
+        entries = {entry.id: entry for entry in self._desk.entries()}
+        over = [
+            (node, entry) for node, number in self._open.items() if (entry := entries.get(number)) and not entry.open
+        ]
+        for node, _ in over:
+            del self._open[node]
+        return [self._settle(node, entry) for node, entry in over]
+
+    def next_deadline(self) -> float | None:
+        return self._desk.next_deadline() if self._open else None
+
+    def words(self) -> str:
+        """Say what is waited for."""
+        return next(iter(self.parked.values()), None) or "; ".join(
+            f"`{node}` waits for an answer: corral answer {number} yes|no" for node, number in self._open.items()
+        )
+
+    async def close(self) -> None:
+        await self._desk.close()
+
+    def withdraw(self, why: str) -> None:
+        self._desk.withdraw(why)
+
+    def _settle(self, node: str, entry: Entry) -> Settle:
+        words = f"{entry.answer}, by {entry.answered_by}"
+        self._desk.note_outcome(entry, "the run goes on" if entry.answer == "yes" else "what needs it is skipped")
+        if entry.answer == "yes":
+            return Settle(node, "done", why=entry.answer)
+        return Settle(node, "skipped", words, why=entry.answer)
