@@ -22,9 +22,13 @@ from corral.world.trust import Trust
 
 if TYPE_CHECKING:
     from corral.engine.loop import Drive
+    from corral.engine.merging import Merger
     from corral.engine.outfit import Outfit
     from corral.engine.recorder import Listener
+    from corral.merging import MergeRecord, MergeRequest, Preview
     from corral.rules.explain import Explained
+
+    Sink = Callable[[bytes], object]
 
 
 PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
@@ -278,6 +282,50 @@ class Engine:
             bell.close()
         return waits if self._orphaned(run) or record.status == "limited" else "kept: it is told at the next turn"
 
+    # --- keep or take back
+
+    async def preview(self, request: MergeRequest) -> Preview:
+        """Return what a merge would do; nothing is changed."""
+        return await self._merger(request.run, _unsaid).preview(request)
+
+    async def merge(self, request: MergeRequest, say: Callable[[str], None], sink: Sink | None = None) -> MergeRecord:
+        """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
+        from corral.engine import publishing, resolution  # noqa: PLC0415
+
+        merger = self._merger(request.run, say)
+        if request.strategy == "patch":
+            return await publishing.patch(merger, request, sink or _unsaid)
+        if request.strategy == "branch":
+            return await merger.as_branch(request)
+        if request.strategy == "pr":
+            return await publishing.pull_request(merger, request)
+        record = await merger.merge(request)
+        if record.state == "conflict" and request.resolve_with:
+            record = await resolution.by_agent(self, merger, request, record)
+        return record
+
+    def abort_merge(self, name: str) -> Run:
+        """Give up a merge that is in conflict."""
+        merger = self._merger(name, _unsaid)
+        merger.abort()
+        return self.show(merger.run.run)
+
+    async def undo(self, name: str | None, folder: Path, say: Callable[[str], None]) -> MergeRecord:
+        """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
+        from corral.engine import undoing  # noqa: PLC0415
+
+        return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
+
+    def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
+        import asyncio  # noqa: PLC0415
+
+        from corral.engine.merging import Merger  # noqa: PLC0415
+        from corral.engine.places import repository_of  # noqa: PLC0415
+
+        run = self.show(name)
+        repository = repository_of(self.store.run(run.run).plan, self.home)
+        return Merger(self.store, run, repository, say, asyncio.Event())
+
     def _wake_up(self, run: str) -> None:
         """Open a parked run again: the person says that its quota is back."""
         with self.store.transaction():
@@ -302,6 +350,10 @@ class Engine:
 
     def _orphaned(self, run: str) -> bool:
         return document.orphaned(self.store.run(run).owner)
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing."""
 
 
 def _nobody(_: Heard) -> None:
