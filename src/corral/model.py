@@ -135,6 +135,7 @@ class Request(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     net: str | None = None
     scope: str | None = None  #: a file
+    merge: Literal["never", "auto"] = "never"
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
@@ -151,6 +152,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
     ignore: str = ""  #: what the repository hides from agents, as its base has it
+    merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

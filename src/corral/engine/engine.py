@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
-from corral.errors import BadRequest, Stopped, StoreTrouble
-from corral.events import Heard, Started, Stored
+from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
+from corral.events import Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
@@ -214,7 +215,24 @@ class Engine:
             del self._drives[run]
             if self.store.run(run).owner == self.owner:  # not over: whoever resumes it need not wait
                 self.store.release_lease(run, self.owner)
+        await self._land(run, listen)
         return document.build(self.store, run)
+
+    async def _land(self, run: str, listen: Listener) -> None:
+        """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        record = self.store.run(run)
+        if record.plan.merge != "auto" or record.status != "done" or self._stopping:
+            return
+        if document.build(self.store, run).merge.status == "ready":
+            say = partial(_tell, listen, run)
+            try:
+                await self.merge(MergeRequest(run=run), say)
+            except CorralError as error:
+                say(f"not merged: {error}")
+                self.store.note(run, Noted(f"not merged: {error}"), at=time.time())
+                self.store.flush()
 
     def _dresser(self, run: str) -> Callable[[str], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
@@ -255,6 +273,9 @@ class Engine:
         record = self.store.run(run)
         if record.status in PARKED:
             self._wake_up(run)
+        elif record.status == "done" and record.plan.merge == "auto":
+            await self._land(run, listen)  # it was cut off between its end and its landing
+            return document.build(self.store, run)
         elif record.status not in OPEN:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
         if not self._take_over(run):
@@ -350,6 +371,10 @@ class Engine:
 
     def _orphaned(self, run: str) -> bool:
         return document.orphaned(self.store.run(run).owner)
+
+
+def _tell(listen: Listener, run: str, words: str) -> None:
+    listen(Heard(run, None, None, Noted(words)))
 
 
 def _unsaid(_: object) -> None:

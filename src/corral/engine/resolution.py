@@ -20,9 +20,9 @@ TASK = """Two lines of work were merged and do not go together in these files:
 
 {files}
 
-The base of this repository is that merge. Lines between <<<<<<< and >>>>>>> stand in conflict: above ======= is what the
-branch has, below it what the work named here brings. Settle each so that both purposes are kept, remove every
-mark, and change nothing else. The work to be merged was: {task}"""
+The base of this repository is that merge. Lines between <<<<<<< and >>>>>>> stand in conflict: above ======= is what
+the branch has, below it what the work named here brings. Settle each so that both purposes are kept, remove every mark,
+and change nothing else. The work to be merged was: {task}"""
 
 
 async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:

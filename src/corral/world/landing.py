@@ -1,4 +1,4 @@
-"""Move a branch by compare-and-swap, and let the files of its clean checkouts follow; whatever is cut off can be ended."""
+"""Move a branch by compare-and-swap and let the files of its checkouts follow; what is cut off can be ended."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def adopt(checkout: Checkout) -> None:
 
 
 async def end_following(checkout: Checkout, before: str | None, after: str | None, env: Mapping[str, str]) -> None:
-    """End what was cut off in the middle: every file that is neither the old nor the new one is somebody's, and stays."""
+    """End what was cut off in the middle; a file that is neither the old nor the new one is somebody's."""
     like = before or after or ""
     old, new = before or empty_tree(like), after or empty_tree(like)
     git, with_index = checkout.repository.git, _with_index(checkout, env)

@@ -177,7 +177,7 @@ async def _between(repository: Repository, before: Sequence[str], head: str, env
 
 
 async def rebase(repository: Repository, onto: str, commit: str, by: tuple[str, str]) -> Merged | str:
-    """Lay the commits of `commit` that `onto` lacks on top of it, one by one; return the last, or what is in conflict."""
+    """Lay what `onto` lacks of `commit` on top of it, one by one; return the last, or what is in conflict."""
     env = await neutral(repository)
     listed = await repository.text("rev-list", "--reverse", "--topo-order", "--no-merges", f"{onto}..{commit}", "--")
     tip = onto
