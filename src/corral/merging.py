@@ -6,9 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from corral.flow import MergeStrategy
 from corral.model import CheckResult
 
-Strategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
+Strategy = MergeStrategy
 MergeStateName = Literal["begun", "merged", "conflict", "undoing", "undone"]
 STRATEGIES: tuple[Strategy, ...] = (
     "auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr",
@@ -42,6 +43,8 @@ class MergeRequest(Struct, frozen=True, kw_only=True):
     into: str | None = None  #: the branch the run started from
     pick: str | None = None
     take: tuple[tuple[str, str], ...] = ()  #: file and attempt or agent
+    heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
+    proofs: tuple[str, ...] = ()  #: the checks that hold for them
     resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs or a path
     resolve_with: str | None = None  #: an agent
     tries: int = 3

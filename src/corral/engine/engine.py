@@ -338,14 +338,12 @@ class Engine:
         return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
 
     def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
-        import asyncio  # noqa: PLC0415
-
         from corral.engine.merging import Merger  # noqa: PLC0415
         from corral.engine.places import repository_of  # noqa: PLC0415
 
         run = self.show(name)
         repository = repository_of(self.store.run(run.run).plan, self.home)
-        return Merger(self.store, run, repository, say, asyncio.Event())
+        return Merger(self.store, run, repository, say)
 
     def _wake_up(self, run: str) -> None:
         """Open a parked run again: the person says that its quota is back."""

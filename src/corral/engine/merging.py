@@ -53,8 +53,8 @@ class Worked(Struct, frozen=True, kw_only=True):
 class Merger:
     """Merges the work of one run into its repository."""
 
-    def __init__(self, store: Store, run: Run, repository: Repository, say: Say, stop: asyncio.Event) -> None:
-        self.store, self.run, self.repository, self.say, self.stop = store, run, repository, say, stop
+    def __init__(self, store: Store, run: Run, repository: Repository, say: Say) -> None:
+        self.store, self.run, self.repository, self.say = store, run, repository, say
         self.plan: RunPlan = store.run(run.run).plan
         self.lander = Lander(store, repository, say)
 
@@ -216,6 +216,10 @@ class Merger:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
             return await self._taken(request)
+        if request.heads:
+            message = rules.message(self.run, [], squashed=True, into="")
+            made = await merging.combine(self.repository, request.heads, message)
+            return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
         pairs = rules.chosen(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
         combined = await merging.combine(
@@ -227,8 +231,11 @@ class Merger:
     def _candidate(
         self, pairs: Sequence[tuple[NodeState, Attempt]], commit: str | None, conflicts: tuple[Conflict, ...] = ()
     ) -> Candidate:
-        tasks = {node.id: node.task for node in self.plan.flow.nodes}
-        checks = dict.fromkeys(check for node, _ in pairs for check in tasks[node.id].checks)
+        tasks = {node.id: node.task.checks for node in self.plan.flow.nodes}
+        checks: dict[str, None] = {}
+        for node, attempt in pairs:  # as they were run; one that never came to its checks has those of its task
+            ran = tuple(check.command for check in attempt.checks)
+            checks |= dict.fromkeys(ran or tasks.get(node.id, ()))
         receipts = {record.attempt.id: record.receipt for record in self.store.attempts(self.run.run)}
         proven = [
             receipt.tree
@@ -332,8 +339,6 @@ class Merger:
         self.say(f"running {_checks(candidate.checks)} on the merged tree")
         results = await self.check(after, candidate.checks, candidate.agent)
         failed = [result for result in results if not result.passed]
-        if self.stop.is_set():
-            raise ChecksFailed("stopped before the checks were done; nothing was moved")
         if failed:
             tail = "".join(f"\n  | {line}" for line in failed[0].output.splitlines()[-10:])
             words = f"`{failed[0].command}` fails on the merged tree; nothing was moved{tail}"
@@ -344,7 +349,7 @@ class Merger:
     async def check(self, commit: str, checks: Sequence[str], agent: str) -> list[CheckResult]:
         """Run checks in a clean checkout of a commit, in a box."""
         name = f"{self.run.run}-merge"
-        host = Host(self.plan, self.repository, self.store.folder, name, self.stop)
+        host = Host(self.plan, self.plan.flow.nodes[0].task, self.repository, self.store.folder, name)
         top = self.repository.folder
         fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
         host.boxes.fitted = await scoping.fit(fitted, Machine(tree=top, state=self.store.folder, checkout=top))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from corral.engine.merging import Merger
+from corral.engine.merging import Merger, Worked
 from corral.errors import BadRequest
 from corral.events import Heard
 from corral.merging import Conflict, MergeRecord, MergeRequest
@@ -35,7 +35,7 @@ async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record
         raise BadRequest("a submodule is in conflict: no agent can settle that", hint="--resolve PATH=ours or theirs")
     base = await merging.commit_tree(merger.repository, worked.merged.tree, [before, commit], "in conflict")
     await merger.repository.git("update-ref", f"refs/corral/conflicts/{merger.run.run}", base)
-    asked = _asked(merger, request, base, worked.merged.conflicts)
+    asked = _asked(merger, request, base, worked)
     for number in range(request.tries):
         name = await engine.submit(asked, merger.say)
         merger.say(f"{request.resolve_with} settles the conflicts in run {name} (try {number + 1} of {request.tries})")
@@ -47,16 +47,15 @@ async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record
     return record
 
 
-def _asked(merger: Merger, request: MergeRequest, base: str, conflicts: tuple[Conflict, ...]) -> Request:
-    plan = merger.plan
+def _asked(merger: Merger, request: MergeRequest, base: str, worked: Worked) -> Request:
+    plan, conflicts, checks = merger.plan, worked.merged.conflicts, worked.candidate.checks
     files = "\n".join(f"- {conflict.path} ({conflict.kind}) {conflict.words}".rstrip() for conflict in conflicts)
-    checks = dict.fromkeys(check for node in plan.flow.nodes for check in node.task.checks)
     return Request(
         prompt=TASK.format(files=files, task=merger.run.task),
         repo=plan.repo,
         agents=(request.resolve_with or "",),
         files=tuple(conflict.path for conflict in conflicts),
-        checks=tuple(checks) if request.checks else (),
+        checks=checks if request.checks else (),
         base=base,
         require=plan.level,
         unsandboxed=plan.level == "none",
