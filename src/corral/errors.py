@@ -50,3 +50,7 @@ class Blocked(CorralError):
 
 class GitTrouble(CorralError):
     """git refused or failed."""
+
+
+class ChecksFailed(CorralError):
+    """What would have come of a merge does not pass its checks; nothing was moved."""

@@ -141,6 +141,7 @@ class Request(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     net: str | None = None
     scope: str | None = None  #: a file
+    merge: Literal["never", "auto"] = "never"
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
@@ -158,6 +159,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
     ignore: str = ""  #: what the repository hides from agents, as its base has it
     epoch: int = 0  #: how often a person had parts of it done again
+    merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from corral.merging import MergeRecord
 from corral.model import OPEN, Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
 from corral.world import custody
+from corral.world.store import merges
 from corral.world.store.sqlite import Store
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
@@ -45,7 +47,7 @@ def build(store: Store, run: str) -> Run:
         cost=total_cost(attempts),
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
-        merge=_merge(nodes, record.plan.into),
+        merge=_merge(nodes, record.plan.into, merges.latest(merges.of_run(store, run))),
     )
 
 
@@ -71,7 +73,15 @@ def winner(nodes: Sequence[NodeState]) -> Attempt | None:
     return None
 
 
-def _merge(nodes: Sequence[NodeState], into: str | None) -> MergeState:
+def _merge(nodes: Sequence[NodeState], into: str | None, last: MergeRecord | None) -> MergeState:
+    if last is not None and last.state == "conflict":
+        paths = tuple(conflict.path for conflict in last.conflicts)
+        return MergeState(status="conflict", into=last.into, conflicts=paths)
+    if last is not None:
+        undone = last.state == "undone"
+        return MergeState(
+            status="undone" if undone else "merged", into=last.into, commit=None if undone else last.after
+        )
     won = winner(nodes)
     ready = won is not None and won.commit is not None and bool(won.files_changed)
     return MergeState(status="ready" if ready else "none", into=into)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
-from corral.errors import BadRequest, Stopped, StoreTrouble
-from corral.events import Heard, Started, Stored
+from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
+from corral.events import Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, Entry, NodeState, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
 from corral.world import custody
@@ -24,10 +25,14 @@ from corral.world.trust import Trust
 if TYPE_CHECKING:
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
+    from corral.engine.merging import Merger
     from corral.engine.outfit import Outfit
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.flow import Flow
+    from corral.merging import MergeRecord, MergeRequest, Preview
+
+    Sink = Callable[[bytes], object]
 
 
 PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
@@ -238,7 +243,24 @@ class Engine:
             del self._drives[run]
             if self.store.run(run).owner == self.owner:  # not over: whoever resumes it need not wait
                 self.store.release_lease(run, self.owner)
+        await self._land(run, listen)
         return document.build(self.store, run)
+
+    async def _land(self, run: str, listen: Listener) -> None:
+        """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        record = self.store.run(run)
+        if record.plan.merge != "auto" or record.status != "done" or self._stopping:
+            return
+        if document.build(self.store, run).merge.status == "ready":
+            say = partial(_tell, listen, run)
+            try:
+                await self.merge(MergeRequest(run=run), say)
+            except CorralError as error:
+                say(f"not merged: {error}")
+                self.store.note(run, Noted(f"not merged: {error}"), at=time.time())
+                self.store.flush()
 
     def _dresser(self, run: str) -> Callable[[str], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
@@ -279,6 +301,9 @@ class Engine:
         record = self.store.run(run)
         if record.status in PARKED:
             self._wake_up(run)
+        elif record.status == "done" and record.plan.merge == "auto":
+            await self._land(run, listen)  # it was cut off between its end and its landing
+            return document.build(self.store, run)
         elif record.status not in OPEN:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
         if not self._take_over(run):
@@ -306,6 +331,48 @@ class Engine:
             bell.close()
         return waits if self._orphaned(run) or record.status == "limited" else "kept: it is told at the next turn"
 
+    # --- keep or take back
+
+    async def preview(self, request: MergeRequest) -> Preview:
+        """Return what a merge would do; nothing is changed."""
+        return await self._merger(request.run, _unsaid).preview(request)
+
+    async def merge(self, request: MergeRequest, say: Callable[[str], None], sink: Sink | None = None) -> MergeRecord:
+        """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
+        from corral.engine import publishing, resolution  # noqa: PLC0415
+
+        merger = self._merger(request.run, say)
+        if request.strategy == "patch":
+            return await publishing.patch(merger, request, sink or _unsaid)
+        if request.strategy == "branch":
+            return await merger.as_branch(request)
+        if request.strategy == "pr":
+            return await publishing.pull_request(merger, request)
+        record = await merger.merge(request)
+        if record.state == "conflict" and request.resolve_with:
+            record = await resolution.by_agent(self, merger, request, record)
+        return record
+
+    def abort_merge(self, name: str) -> Run:
+        """Give up a merge that is in conflict."""
+        merger = self._merger(name, _unsaid)
+        merger.abort()
+        return self.show(merger.run.run)
+
+    async def undo(self, name: str | None, folder: Path, say: Callable[[str], None]) -> MergeRecord:
+        """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
+        from corral.engine import undoing  # noqa: PLC0415
+
+        return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
+
+    def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
+        from corral.engine.merging import Merger  # noqa: PLC0415
+        from corral.engine.places import repository_of  # noqa: PLC0415
+
+        run = self.show(name)
+        repository = repository_of(self.store.run(run.run).plan, self.home)
+        return Merger(self.store, run, repository, say)
+
     def _wake_up(self, run: str) -> None:
         """Open a parked run again: the person says that its quota is back."""
         with self.store.transaction():
@@ -330,6 +397,14 @@ class Engine:
 
     def _orphaned(self, run: str) -> bool:
         return document.orphaned(self.store.run(run).owner)
+
+
+def _tell(listen: Listener, run: str, words: str) -> None:
+    listen(Heard(run, None, None, Noted(words)))
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing."""
 
 
 def _nobody(_: Heard) -> None:

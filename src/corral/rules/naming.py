@@ -22,6 +22,11 @@ def branch(run: str, node: str, attempt: str) -> str:
     return f"corral/{run}/{node}/{attempt}"
 
 
+def merged_branch(run: str) -> str:
+    """Return the branch for a merge that leaves the person's branches alone."""
+    return f"corral/merged/{run}"
+
+
 def hidden_ref(attempt: str) -> str:
     """Return the ref under which an attempt's work is kept whatever becomes of its branch."""
     return f"refs/corral/attempts/{attempt}"

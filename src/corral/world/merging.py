@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from corral.errors import GitTrouble
+from corral.merging import Conflict
 from corral.world.git import Repository
 from corral.world.workspace import WHO
 
@@ -20,18 +21,6 @@ QUIET = (
     ("core.untrackedCache", "false"),
     ("merge.conflictStyle", "merge"),
 )
-
-
-class Conflict(Struct, frozen=True, kw_only=True):
-    """A path that two commits changed in ways that do not go together; what is None is not there on that side."""
-
-    path: str
-    kind: str  #: git's word: contents, modify/delete, rename/rename, binary, file/directory ...
-    base: str | None = None  #: blobs
-    ours: str | None = None
-    theirs: str | None = None
-    modes: tuple[str | None, str | None, str | None] = (None, None, None)
-    words: str = ""
 
 
 class Merged(Struct, frozen=True):
@@ -120,18 +109,29 @@ def _conflict(path: str, stages: dict[int, tuple[str, str]], words: dict[str, li
     )
 
 
-async def commit_tree(repository: Repository, tree: str, parents: Sequence[str], message: str) -> str:
-    """Make a commit dated like the newest of its parents: the same parents and words give the same commit."""
-    date = "0"
-    if parents:
-        stamps = await repository.text("show", "--no-patch", "--format=%ct", *parents, "--")
-        date = str(max(int(stamp) for stamp in stamps.split()))
-    dates = {"GIT_AUTHOR_DATE": f"{date} +0000", "GIT_COMMITTER_DATE": f"{date} +0000"}
+async def commit_tree(
+    repository: Repository, tree: str, parents: Sequence[str], message: str, by: tuple[str, str] | None = None
+) -> str:
+    """Make a commit: of a person, now; or of ours, dated like its newest parent, so that it is the same every time."""
+    who = _person(*by) if by else {**WHO, **await _dates(repository, parents)}
     words = [word for parent in parents for word in ("-p", parent)]
-    made = await repository.git(
-        "commit-tree", tree, *words, "-F", "-", stdin=message.encode(errors="replace"), env={**WHO, **dates}
-    )
+    made = await repository.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode(errors="replace"), env=who)
     return made.out.decode().strip()
+
+
+async def _dates(repository: Repository, parents: Sequence[str]) -> dict[str, str]:
+    stamps = await repository.text("show", "--no-patch", "--format=%ct", *parents, "--") if parents else "0"
+    date = max(int(stamp) for stamp in stamps.split())
+    return {"GIT_AUTHOR_DATE": f"{date} +0000", "GIT_COMMITTER_DATE": f"{date} +0000"}
+
+
+def _person(name: str, email: str) -> dict[str, str]:
+    return {
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": email,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": email,
+    }
 
 
 async def is_ancestor(repository: Repository, older: str, newer: str) -> bool:
@@ -196,3 +196,39 @@ async def with_marks(repository: Repository, commit: str, paths: Sequence[str]) 
         "grep", "-lz", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", commit, "--", *literal, fine=(0, 1)
     )
     return [name.partition(":")[2] for name in found.out.decode(errors="surrogateescape").split("\0") if name]
+
+
+async def rebase(repository: Repository, onto: str, commit: str, by: tuple[str, str]) -> Merged | str:
+    """Lay what `onto` lacks of `commit` on top of it, one by one; return the last, or what is in conflict."""
+    env = await neutral(repository)
+    listed = await repository.text("rev-list", "--reverse", "--topo-order", "--no-merges", f"{onto}..{commit}", "--")
+    tip = onto
+    for each in listed.split():
+        parent = await repository.commit_of(f"{each}^")
+        # git merges by what both sides have in common: a commit of our tip's files on that parent makes it that parent
+        common = [parent] if parent else []
+        ours = await commit_tree(repository, await repository.tree_of(tip), common, "where we are")
+        merged = await merge_trees(repository, ours, each, env)
+        if merged.conflicts:
+            return merged
+        if merged.tree != await repository.tree_of(tip):
+            tip = await _again(repository, each, merged.tree, tip, by)
+    return tip
+
+
+async def _again(repository: Repository, commit: str, tree: str, parent: str, by: tuple[str, str]) -> str:
+    """Make a commit like another, with its author and words, elsewhere."""
+    shown = await repository.git("show", "--no-patch", "--format=%an%x00%ae%x00%aI%x00%B", commit, "--")
+    name, email, date, words = shown.out.split(b"\0", 3)
+    env = {**_person(*by), "GIT_AUTHOR_DATE": date.decode()}
+    env |= {
+        "GIT_AUTHOR_NAME": name.decode(errors="replace") or "unknown",
+        "GIT_AUTHOR_EMAIL": email.decode(errors="replace"),
+    }
+    made = await repository.git("commit-tree", tree, "-p", parent, "-F", "-", stdin=words, env=env)
+    return made.out.decode().strip()
+
+
+async def behind(repository: Repository, commit: str, branch: str) -> int:
+    """Return how many commits a branch has that `commit` does not know."""
+    return int(await repository.text("rev-list", "--count", f"{commit}..{branch}", "--"))

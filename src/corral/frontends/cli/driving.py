@@ -46,6 +46,6 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
 
 
 def exit_code(run: Run) -> int:
-    if run.status in OPEN:
+    if run.status in OPEN or run.merge.status == "conflict":
         return 3
     return EXIT_CODES.get(run.status, 1)

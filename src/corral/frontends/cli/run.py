@@ -69,6 +69,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--net", metavar="off|on|HOST,..", help="Hosts besides its own provider; @registries.  [off]")
 @click.option("--explain-scope", "explain", is_flag=True, help="Print the effective scope, and start nothing.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
+@click.option("--merge", type=click.Choice(["never", "auto"]), default="never", help="Land what is done.  [never]")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")

@@ -138,7 +138,9 @@ def next_commands(run: Run, shown: Attempt) -> str:
     if run.status in OPEN:
         return f"corral logs -f {run.run}   corral stop {run.run}"
     if run.status == "done" and shown.branch:
-        take = f"git merge {shown.branch}" if run.merge.into else f"corral diff {run.run} | git apply"
+        if run.merge.status == "merged":
+            return f"corral undo {run.run}"
+        take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
         return f"corral diff {run.run}   {take}"
     return f"corral logs {run.run}" + (f"   corral diff {run.run}" if shown.commit else "")
 

@@ -1,0 +1,393 @@
+"""Merge a run: work out what would come of it, prove that, land it; or say exactly what stands against it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.engine import scoping
+from corral.engine.host import Host
+from corral.engine.landing import Lander, Say
+from corral.errors import BadRequest, ChecksFailed
+from corral.events import Noted
+from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Preview
+from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
+from corral.rules import merging as rules
+from corral.rules import naming
+from corral.world import landing, merging, resolving
+from corral.world.git import Repository
+from corral.world.landing import Moved
+from corral.world.merging import Merged
+from corral.world.scope import Machine
+from corral.world.store import merges
+from corral.world.store.sqlite import Store
+
+MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """What is to be merged."""
+
+    commit: str | None  #: None: the parts of the run do not go together
+    attempts: tuple[str, ...]
+    checks: tuple[str, ...]
+    proven: tuple[str, ...] = ()  #: trees for which receipts show that these checks pass
+    conflicts: tuple[Conflict, ...] = ()
+    agent: str = ""
+
+
+class Worked(Struct, frozen=True, kw_only=True):
+    """A merge as worked out: nothing is moved yet."""
+
+    candidate: Candidate
+    ref: str
+    before: str | None
+    merged: Merged
+    after: str | None = None
+
+
+class Merger:
+    """Merges the work of one run into its repository."""
+
+    def __init__(self, store: Store, run: Run, repository: Repository, say: Say) -> None:
+        self.store, self.run, self.repository, self.say = store, run, repository, say
+        self.plan: RunPlan = store.run(run.run).plan
+        self.lander = Lander(store, repository, say)
+
+    # --- look
+
+    async def preview(self, request: MergeRequest) -> Preview:
+        """Return what a merge would do."""
+        worked = await self.work_out(request)
+        candidate, merged = worked.candidate, worked.merged
+        commit, before = candidate.commit or "", worked.before
+        change, behind, places = await asyncio.gather(
+            self.repository.change(before, merged.tree),
+            merging.behind(self.repository, commit, before) if before and commit else _zero(),
+            self.lander.places(worked.ref, before, merged.tree),
+        )
+        return Preview(
+            run=self.run.run,
+            strategy=request.strategy,
+            into=worked.ref.removeprefix("refs/heads/"),
+            before=before,
+            commit=commit,
+            attempts=candidate.attempts,
+            tree=merged.tree,
+            fast_forward=behind == 0 and not merged.conflicts,
+            behind=behind,
+            files=change.files,
+            insertions=change.insertions,
+            deletions=change.deletions,
+            conflicts=merged.conflicts,
+            checks=candidate.checks,
+            checkouts=places,
+        )
+
+    # --- merge
+
+    async def merge(self, request: MergeRequest) -> MergeRecord:
+        """Land the work, or store what is in conflict; nothing is moved unless everything holds."""
+        async with self.lander.alone():
+            await self.lander.recover()
+            for _ in range(MOST_MOVES):
+                try:
+                    return await self._merge(request)
+                except Moved as moved:
+                    self.say(f"{moved}: once more")
+        raise BadRequest("the branch is moved all the time by somebody else", hint="try again when it is quiet")
+
+    async def _merge(self, request: MergeRequest) -> MergeRecord:
+        worked = await self.work_out(request)
+        if worked.merged.conflicts:
+            return self._conflict(request, worked)
+        after = await self._commit(request, worked)
+        worked = structs.replace(worked, after=after)
+        record = self._record(request, worked)
+        if after == worked.before:
+            self.say(f"{record.into} has this already")
+            last = merges.latest(merges.of_run(self.store, self.run.run))
+            if last and (last.state, last.ref) == ("merged", record.ref):
+                return last
+            return merges.add(self.store, structs.replace(record, state="merged"))
+        await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
+        checks = await self._prove(request, worked, after)
+        record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
+        self._note(
+            f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
+        )
+        return record
+
+    async def land_tree(self, request: MergeRequest, worked: Worked, tree: str) -> MergeRecord:
+        """Land a merge whose conflicts were settled, and proven, elsewhere."""
+        worked = structs.replace(worked, merged=Merged(tree))
+        waiting = self._waiting()
+        async with self.lander.alone():
+            worked = structs.replace(worked, after=await self._commit(request, worked))
+            record = await self.lander.land(self._record(request, worked), autostash=request.autostash)
+        if waiting:
+            merges.drop(self.store, waiting)
+        self._note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
+        return record
+
+    def _conflict(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+        before = self._waiting()
+        choices = before.choices if before else ()
+        record = structs.replace(
+            self._record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
+        )
+        record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
+        merges.save(self.store, record)
+        names = ", ".join(conflict.path for conflict in record.conflicts)
+        self._note(f"not merged into {record.into}: conflicts in {names}")
+        _ask_person(self.store, record)
+        return record
+
+    def _waiting(self) -> MergeRecord | None:
+        """Return the merge of this run that waits for its conflicts to be resolved."""
+        last = merges.latest(merges.of_run(self.store, self.run.run))
+        return last if last and last.state == "conflict" else None
+
+    def abort(self) -> None:
+        """Give up a merge that is in conflict: what was chosen for it is forgotten, nothing else was ever changed."""
+        waiting = self._waiting()
+        if waiting is None:
+            raise BadRequest(f"run {self.run.run} has no merge in conflict")
+        merges.drop(self.store, waiting)
+        self._note(f"the merge into {waiting.into} was given up")
+
+    def _record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+        return MergeRecord(
+            run=self.run.run,
+            git_dir=str(self.repository.git_dir),
+            state="begun",
+            ref=worked.ref,
+            before=worked.before,
+            after=worked.after,
+            strategy=request.strategy,
+            at=time.time(),
+            attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
+        )
+
+    def _note(self, words: str) -> None:
+        self.store.note(self.run.run, Noted(words), at=time.time())
+        self.store.flush()
+
+    # --- what would come of it
+
+    async def work_out(self, request: MergeRequest) -> Worked:
+        """Return what would come of a merge; only objects are written."""
+        ref, before = await self._target(request)
+        candidate = await self.candidate(request)
+        if candidate.commit is None:
+            tree = before or self.plan.base or ""
+            worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
+            return Worked(candidate=candidate, ref=ref, before=before, merged=worked)
+        merged = await self._merged(request, before, candidate.commit)
+        return Worked(candidate=candidate, ref=ref, before=before, merged=merged)
+
+    async def _merged(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
+        if before is None:
+            return Merged(await self.repository.tree_of(commit))
+        merged = await merging.merge_trees(self.repository, before, commit)
+        if merged.conflicts and (choices := await self._choices(request, merged)):
+            merged = await resolving.settle(self.repository, merged, choices)
+        if merged.conflicts and request.strategy in ("ours", "theirs"):
+            merged = await resolving.prefer(self.repository, merged, request.strategy)
+        return merged
+
+    async def _target(self, request: MergeRequest) -> tuple[str, str | None]:
+        """Return the ref to move, and where it is now."""
+        into = request.into or self.plan.into
+        if into is None:
+            raise BadRequest(
+                f"run {self.run.run} started from no branch", hint=f"name one: corral merge {self.run.run} --into main"
+            )
+        ref = f"refs/heads/{into}"
+        before = await self.repository.commit_of(ref)
+        if before is None and (request.into or self.plan.base is not None):
+            raise BadRequest(f"there is no branch `{into}`", hint="see `git branch`")
+        if why := await landing.busy(self.repository, ref):
+            raise BadRequest(f"the branch {into} cannot be moved: {why}", hint="end that first")
+        return ref, before
+
+    async def candidate(self, request: MergeRequest) -> Candidate:
+        """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
+        if request.take:
+            return await self._taken(request)
+        if request.heads:
+            message = rules.message(self.run, [], squashed=True, into="")
+            made = await merging.combine(self.repository, request.heads, message)
+            return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
+        pairs = rules.chosen(self.run, request.pick)
+        commits = [attempt.commit for _, attempt in pairs if attempt.commit]
+        combined = await merging.combine(
+            self.repository, commits, rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
+        )
+        kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]
+        return self._candidate(kept, combined.commit, combined.conflicts)
+
+    def _candidate(
+        self, pairs: Sequence[tuple[NodeState, Attempt]], commit: str | None, conflicts: tuple[Conflict, ...] = ()
+    ) -> Candidate:
+        tasks = {node.id: node.task.checks for node in self.plan.flow.nodes}
+        checks: dict[str, None] = {}
+        for node, attempt in pairs:  # as they were run; one that never came to its checks has those of its task
+            ran = tuple(check.command for check in attempt.checks)
+            checks |= dict.fromkeys(ran or tasks.get(node.id, ()))
+        receipts = {record.attempt.id: record.receipt for record in self.store.attempts(self.run.run)}
+        proven = [
+            receipt.tree
+            for _, attempt in pairs
+            if (receipt := receipts.get(attempt.id))
+            and set(checks) <= {check.command for check in receipt.checks if check.passed}
+        ]
+        return Candidate(
+            commit=commit,
+            attempts=tuple(attempt.id for _, attempt in pairs),
+            checks=tuple(checks),
+            proven=tuple(proven),
+            conflicts=conflicts,
+            agent=pairs[-1][1].agent,
+        )
+
+    async def _taken(self, request: MergeRequest) -> Candidate:
+        """Make one new candidate of files of several attempts, on the run's base."""
+        pairs = [(path, rules.chosen(self.run, who)[0]) for path, who in request.take]
+        base = self.plan.base
+        if base is None:
+            raise BadRequest("--take needs a base: the run began in an empty repository", hint="use --pick")
+        entries: dict[str, tuple[str, str] | None] = {}
+        for path, (_, attempt) in pairs:
+            new = await resolving.entries_of(self.repository, attempt.commit or "", [path])
+            old = await resolving.entries_of(self.repository, base, [path])
+            if not new and not old:
+                raise BadRequest(f"--take {path}: neither {attempt.id} nor its base has that file")
+            entries |= dict.fromkeys(old, None)
+            entries |= new
+        tree = await resolving.edit_tree(self.repository, await self.repository.tree_of(base), entries)
+        words = "".join(f"Taken: {path} from {attempt.id}\n" for path, (_, attempt) in pairs)
+        message = rules.message(self.run, [], squashed=True, into="") + words
+        commit = await merging.commit_tree(self.repository, tree, [base], message)
+        await self.repository.git("update-ref", f"refs/corral/taken/{self.run.run}/{commit[:12]}", commit)
+        return self._candidate([pair for _, pair in pairs], commit)
+
+    async def _choices(self, request: MergeRequest, merged: Merged) -> dict[str, Choice]:
+        """Return what was chosen for paths in conflict, now or before; what is chosen now is kept."""
+        waiting = self._waiting()
+        choices = dict(waiting.choices) if waiting else {}
+        paths = {conflict.path for conflict in merged.conflicts}
+        for path, text in request.resolve:
+            if path not in paths and path not in choices:
+                raise BadRequest(f"--resolve {path}: that is not in conflict", hint="in conflict: " + ", ".join(paths))
+            choices[path] = await self._choice(text)
+        if waiting and request.resolve:
+            merges.save(self.store, structs.replace(waiting, choices=tuple(choices.items())))
+        return choices
+
+    async def _choice(self, text: str) -> Choice:
+        if text == "ours":
+            return Choice(side="ours")
+        if text == "theirs":
+            return Choice(side="theirs")
+        file = Path(text).expanduser()
+        if not file.is_file():
+            raise BadRequest(
+                f"--resolve: there is no file {text}", hint="say ours, theirs, or a file that has the answer"
+            )
+        return Choice(blob=await resolving.keep_file(self.repository, file.read_bytes()))
+
+    # --- making it
+
+    async def _commit(self, request: MergeRequest, worked: Worked) -> str:
+        """Make the commit that the branch will point to."""
+        before, commit, tree = worked.before, worked.candidate.commit or "", worked.merged.tree
+        by = await self.repository.identity()
+        if before is None:
+            return commit
+        if tree == await self.repository.tree_of(before):
+            return before
+        into, attempts = worked.ref.removeprefix("refs/heads/"), worked.candidate.attempts
+        if request.strategy == "squash":
+            message = rules.message(self.run, attempts, squashed=True, into=into)
+            return await merging.commit_tree(self.repository, tree, [before], message, by)
+        if await merging.is_ancestor(self.repository, before, commit):
+            return commit
+        if request.strategy == "rebase":
+            return await self._rebased(before, commit, tree, by)
+        message = rules.message(self.run, attempts, squashed=False, into=into)
+        return await merging.commit_tree(self.repository, tree, [before, commit], message, by)
+
+    async def _rebased(self, before: str, commit: str, tree: str, by: tuple[str, str]) -> str:
+        tip = await merging.rebase(self.repository, before, commit, by)
+        if isinstance(tip, Merged):
+            names = ", ".join(conflict.path for conflict in tip.conflicts)
+            hint = "as a whole it goes together: use --strategy auto or squash"
+            raise BadRequest(f"commit by commit it does not go together: {names}", hint=hint)
+        if await self.repository.tree_of(tip) != tree:
+            raise BadRequest(
+                "laid commit by commit on the branch it would not be the same", hint="use --strategy auto or squash"
+            )
+        return tip
+
+    async def _prove(self, request: MergeRequest, worked: Worked, after: str) -> tuple[CheckResult, ...]:
+        """Run the checks on the merged tree; what a receipt shows for this very tree is not run again."""
+        candidate = worked.candidate
+        if not request.checks or not candidate.checks or worked.merged.tree in candidate.proven:
+            return ()
+        self.say(f"running {_checks(candidate.checks)} on the merged tree")
+        results = await self.check(after, candidate.checks, candidate.agent)
+        failed = [result for result in results if not result.passed]
+        if failed:
+            tail = "".join(f"\n  | {line}" for line in failed[0].output.splitlines()[-10:])
+            words = f"`{failed[0].command}` fails on the merged tree; nothing was moved{tail}"
+            self._note(words)
+            raise ChecksFailed(words, hint="each side may be good alone; --no-checks lands it all the same")
+        return tuple(results)
+
+    async def check(self, commit: str, checks: Sequence[str], agent: str) -> list[CheckResult]:
+        """Run checks in a clean checkout of a commit, in a box."""
+        name = f"{self.run.run}-merge"
+        host = Host(self.plan, self.plan.flow.nodes[0].task, self.repository, self.store.folder, name)
+        top = self.repository.folder
+        fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
+        host.boxes.fitted = await scoping.fit(fitted, Machine(tree=top, state=self.store.folder, checkout=top))
+        folder = self.store.folder / "workspaces" / f"{name}-check"
+        return await host.check(folder, commit, checks, lambda _: None)
+
+    # --- strategies that move no branch of the person's
+
+    async def as_branch(self, request: MergeRequest) -> MergeRecord:
+        """Make a branch of the merged result and leave the target where it is."""
+        async with self.lander.alone():
+            await self.lander.recover()
+            worked = await self.work_out(request)
+            if worked.merged.conflicts:
+                return self._conflict(request, worked)
+            after = await self._commit(structs.replace(request, strategy="auto"), worked)
+            checks = await self._prove(request, worked, after)
+            ref = "refs/heads/" + naming.merged_branch(self.run.run)
+            record = structs.replace(
+                self._record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
+            )
+            if record.before == after:
+                return merges.add(self.store, structs.replace(record, state="merged"))
+            record = await self.lander.land(structs.replace(record, checks=checks))
+        self._note(f"made the branch {record.into}")
+        return record
+
+
+async def _zero() -> int:
+    return 0
+
+
+def _checks(checks: Sequence[str]) -> str:
+    return f"`{checks[0]}`" if len(checks) == 1 else f"{len(checks)} checks"
+
+
+def _ask_person(store: Store, record: MergeRecord) -> None:
+    """Put a conflict before a person."""

@@ -1,0 +1,154 @@
+"""`merge`, `undo`: keep a run's work, or take it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import cast
+
+import click
+import msgspec
+
+from corral.engine.engine import Engine
+from corral.errors import BadRequest
+from corral.frontends.cli import words
+from corral.frontends.cli.look import engine, json_option
+from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy
+from corral.model import document
+
+
+def _talk(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for value in (part for text in values for part in text.split(",") if part):
+        path, sign, choice = value.rpartition("=")
+        if not sign or not path or not choice:
+            raise BadRequest(f"{option} {value}: that is not FILE=WHAT", hint=f"{option} src/a.py=claude")
+        found.append((path, choice))
+    return tuple(found)
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", help="How to land it.  [auto: if clean]")
+@click.option("--into", metavar="BRANCH", help="Where it lands.  [the branch the run started from]")
+@click.option("--preview", is_flag=True, help="Only say what would happen.")
+@click.option("--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number or agent.")
+@click.option("--take", multiple=True, metavar="FILE=WHO,..", help="Make one result of files of several attempts.")
+@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs or a file's path.")
+@click.option("--resolve-with", metavar="AGENT", help="Have an agent settle the conflicts, and prove it.")
+@click.option("--tries", type=click.IntRange(1, 10), default=3, help="How often that agent may try.  [3]")
+@click.option("--abort", is_flag=True, help="Give up a merge that is in conflict.")
+@click.option("--autostash", is_flag=True, help="Put uncommitted changes aside, and back on top afterwards.")
+@click.option("--no-checks", "no_checks", is_flag=True, help="Land it without proof on the merged tree.")
+@json_option
+def merge(run: str | None, *, preview: bool, abort: bool, as_json: bool, **options: object) -> int:
+    """Land the work of RUN on the branch it started from: proven on the merged tree, and undoable.
+
+    A conflict or a checkout that is not clean moves nothing. Strategies: auto lands only what goes together; ours and
+    theirs let the branch or the run win where both changed the same lines; squash makes one commit, rebase a straight
+    line; manual only reports; patch prints it; branch makes a branch; pr a pull request with `gh`.
+    """
+    if run is None:
+        raise BadRequest("say which run", hint="corral merge @last")
+    request = _request(run, options)
+    with engine() as opened:
+        if abort:
+            shown = opened.abort_merge(run)
+            click.echo(document(shown).decode() if as_json else f"given up: {shown.run} is as before")
+            return 0
+        if preview or request.strategy == "manual":
+            return _preview(asyncio.run(opened.preview(request)), as_json=as_json)
+        sink = sys.stdout.buffer.write
+        record = asyncio.run(opened.merge(request, _talk, sink))
+        if request.strategy == "patch":
+            sys.stdout.flush()
+            return 0
+        return _told(opened, record, as_json=as_json)
+
+
+def _request(run: str, options: dict[str, object]) -> MergeRequest:
+    return MergeRequest(
+        run=run,
+        strategy=cast("Strategy", options["strategy"]),
+        into=cast("str | None", options["into"]),
+        pick=cast("str | None", options["pick"]),
+        take=_pairs(cast("tuple[str, ...]", options["take"]), "--take"),
+        resolve=_pairs(cast("tuple[str, ...]", options["resolve"]), "--resolve"),
+        resolve_with=cast("str | None", options["resolve_with"]),
+        tries=cast("int", options["tries"]),
+        autostash=bool(options["autostash"]),
+        checks=not options["no_checks"],
+    )
+
+
+def _preview(found: Preview, *, as_json: bool) -> int:
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return 0 if found.clean else 3
+    size = f"{len(found.files)} files" if len(found.files) != 1 else found.files[0]
+    click.echo(
+        f"merge    {found.run} into {found.into} ({found.strategy}): {size}  +{found.insertions} -{found.deletions}"
+    )
+    if found.behind:
+        click.echo(f"behind   {found.into} has {found.behind} commits that it does not know")
+    if found.checks:
+        click.echo("checks   " + "; ".join(found.checks))
+    for place in found.checkouts:
+        click.echo(f"files    {place.folder}: {place.trouble or 'follow'}")
+    _conflicts(found.conflicts)
+    click.echo("clean    nothing stands against it" if found.clean else f"next     {_ways(found.run)}")
+    return 0 if found.clean else 3
+
+
+def _told(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
+    code = 3 if record.state == "conflict" else 0
+    if as_json:
+        click.echo(document(opened.show(record.run)).decode())
+        return code
+    if record.state == "conflict":
+        click.echo(f"conflict {record.run} into {record.into}: nothing was moved")
+        _conflicts(record.conflicts)
+        click.echo(f"next     {_ways(record.run)}")
+        return code
+    click.echo(
+        f"merged   {record.run} into {record.into}: {(record.before or 'nothing')[:12]} -> {(record.after or '')[:12]}"
+    )
+    if record.checks:
+        click.echo("checks   " + "; ".join(words.check_words(check) for check in record.checks))
+    if record.url:
+        click.echo(f"see      {record.url}")
+    click.echo(f"next     corral undo {record.run}")
+    return code
+
+
+def _conflicts(conflicts: tuple[Conflict, ...]) -> None:
+    for conflict in conflicts:
+        sides = [f"{name} {blob[:12]}" for name, blob in (
+            ("base", conflict.base), ("ours", conflict.ours), ("theirs", conflict.theirs)) if blob]  # fmt: skip
+        click.echo(f"conflict {words.printable(conflict.path)} ({conflict.kind}): " + ", ".join(sides))
+
+
+def _ways(run: str) -> str:
+    return f"corral merge {run} --resolve FILE=ours|theirs|PATH   --resolve-with AGENT   --abort"
+
+
+@click.command()
+@click.argument("run", required=False)
+@json_option
+def undo(run: str | None, *, as_json: bool) -> int:
+    """Take back the last merge of RUN, or the last one made here: refs and files are exactly as they were.
+
+    Refused if newer work would be lost. The run can be merged again afterwards.
+    """
+    with engine() as opened:
+        record = asyncio.run(opened.undo(run, Path.cwd(), _talk))
+        if as_json:
+            click.echo(document(opened.show(record.run)).decode())
+        else:
+            click.echo(f"undone   {record.run}: {record.into} is back at {(record.before or 'nothing')[:12]}")
+    return 0

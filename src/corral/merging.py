@@ -1,0 +1,123 @@
+"""What we say of merges: how to merge, what was moved, what stands against it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from corral.flow import MergeStrategy
+from corral.model import CheckResult
+
+Strategy = MergeStrategy
+MergeStateName = Literal["begun", "merged", "conflict", "undoing", "undone"]
+STRATEGIES: tuple[Strategy, ...] = (
+    "auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr",
+)  # fmt: skip
+
+
+class Conflict(Struct, frozen=True, kw_only=True):
+    """A path that two commits changed in ways that do not go together; what is None is not there on that side."""
+
+    path: str
+    kind: str  #: git's word: contents, modify/delete, rename/rename, binary, file/directory ...
+    base: str | None = None  #: blobs
+    ours: str | None = None
+    theirs: str | None = None
+    modes: tuple[str | None, str | None, str | None] = (None, None, None)
+    words: str = ""
+
+
+class Choice(Struct, frozen=True):
+    """What becomes of a path in conflict: the version of one side, or a content of its own."""
+
+    side: Literal["ours", "theirs"] | None = None
+    blob: str | None = None
+
+
+class MergeRequest(Struct, frozen=True, kw_only=True):
+    """What a front end asks for."""
+
+    run: str
+    strategy: Strategy = "auto"
+    into: str | None = None  #: the branch the run started from
+    pick: str | None = None
+    take: tuple[tuple[str, str], ...] = ()  #: file and attempt or agent
+    heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
+    proofs: tuple[str, ...] = ()  #: the checks that hold for them
+    resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs or a path
+    resolve_with: str | None = None  #: an agent
+    tries: int = 3
+    autostash: bool = False
+    checks: bool = True
+
+
+class MergeRecord(Struct, frozen=True, kw_only=True):
+    """A merge as stored."""
+
+    id: int = 0
+    run: str
+    git_dir: str
+    state: MergeStateName
+    ref: str  #: in full
+    before: str | None  #: None: there was no such ref
+    after: str | None  #: None: of a conflict
+    strategy: Strategy
+    at: float
+    attempt: str | None = None
+    undone: float | None = None
+    checkouts: tuple[str, ...] = ()  #: folders whose files follow
+    stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there
+    conflicts: tuple[Conflict, ...] = ()
+    choices: tuple[tuple[str, Choice], ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+    url: str = ""  #: of a pull request
+
+    @property
+    def into(self) -> str:
+        return self.ref.removeprefix("refs/heads/")
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A checkout of the branch, and why its files could not follow."""
+
+    folder: str
+    trouble: str = ""
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """What a merge would do; nothing was changed."""
+
+    run: str
+    strategy: Strategy
+    into: str
+    before: str | None
+    commit: str  #: what would be merged
+    attempts: tuple[str, ...] = ()
+    tree: str = ""  #: that would come of it; with marks where there are conflicts
+    fast_forward: bool = False
+    behind: int = 0  #: commits that the branch has and the work does not know
+    files: tuple[str, ...] = ()
+    insertions: int = 0
+    deletions: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    checks: tuple[str, ...] = ()
+    checkouts: tuple[Place, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.conflicts
+
+
+class QueueRecord(Struct, frozen=True, kw_only=True):
+    """Runs to land in order, and how far that is."""
+
+    id: int = 0
+    git_dir: str
+    into: str
+    strategy: Strategy = "auto"
+    runs: tuple[str, ...]  #: that wait
+    landed: tuple[str, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()  #: run and why
+    proven: tuple[tuple[str, bool, str], ...] = ()  #: tree, whether its checks passed, and what they said
+    over: bool = False

@@ -1,0 +1,52 @@
+"""Decide what of a run is merged, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corral.errors import BadRequest
+from corral.model import OPEN, Attempt, NodeState, Run
+
+MOST_SUBJECT = 72
+
+
+def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
+    """Return whose work is merged: of each node that is done its winner; or the one attempt that was picked."""
+    if pick is not None:
+        return [_picked(run, pick)]
+    if run.status in OPEN:
+        raise BadRequest(f"run {run.run} is not over: {run.status}", hint=f"wait for it: corral logs -f {run.run}")
+    won = [(node, each) for node in run.nodes for each in node.attempts if each.id == node.winner and each.commit]
+    if run.status != "done" or not won:
+        with_work = [each.id for node in run.nodes for each in node.attempts if each.commit]
+        why = f"run {run.run} is {run.status}" if run.status != "done" else f"run {run.run} changed nothing"
+        hint = f"look, then choose: corral merge {run.run} --pick {with_work[-1]}" if with_work else ""
+        raise BadRequest(f"there is nothing to merge: {why}", hint=hint)
+    return won
+
+
+def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
+    pairs = [(node, attempt) for node in run.nodes for attempt in node.attempts]
+    names = ", ".join(f"{attempt.id} ({attempt.agent})" for _, attempt in pairs)
+    found = [pair for pair in pairs if pick in (pair[1].id, pair[1].id.rpartition("-")[2])]
+    found = found or [pair for pair in pairs if pick == pair[1].agent and pair[1].commit]
+    if not found:
+        raise BadRequest(f"run {run.run} has no attempt `{pick}`", hint=f"it has: {names}" if names else "")
+    node, attempt = found[-1]
+    if attempt.status in OPEN:
+        raise BadRequest(f"attempt {attempt.id} is not over: {attempt.status}")
+    if not attempt.commit:
+        raise BadRequest(f"attempt {attempt.id} changed nothing", hint=f"it has: {names}")
+    return node, attempt
+
+
+def subject(run: Run) -> str:
+    first = run.task.strip().splitlines()[0] if run.task.strip() else run.run
+    return first if len(first) <= MOST_SUBJECT else first[: MOST_SUBJECT - 3] + "..."
+
+
+def message(run: Run, attempts: Sequence[str], *, squashed: bool, into: str) -> str:
+    """Return what a commit of a merge says."""
+    head = subject(run) if squashed else f"Merge {run.run} into {into}\n\n{subject(run)}"
+    trailers = "".join(f"Corral-Attempt: {attempt}\n" for attempt in attempts)
+    return f"{head}\n\nCorral-Run: {run.run}\n{trailers}"

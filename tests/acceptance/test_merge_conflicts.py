@@ -1,0 +1,173 @@
+"""A conflict of any kind moves nothing, is told file by file, and is settled by a side, a file, an agent, or given up."""
+
+import os
+
+import pytest
+
+from tests.rig.command import Corral
+from tests.rig.merging import looks, merge_state, work
+from tests.rig.repository import Repo, git
+
+FILES = {"a.txt": "one\ntwo\nthree\n", "b.txt": "b\n" * 20, "dir/c.txt": "c\n", "crlf.txt": "x\r\ny\r\nz\r\n"}
+#: what the agent does, what the person does meanwhile, which path is told, and of which kind
+KINDS = {
+    "contents": ("sed -i s/two/THEIRS/ a.txt", "sed -i s/two/OURS/ a.txt", "a.txt", "contents"),
+    "add/add": ("echo t > new.txt", "echo o > new.txt", "new.txt", "add/add"),
+    "modify/delete": ("echo more >> a.txt", "git rm -q a.txt", "a.txt", "modify/delete"),
+    "delete/modify": ("rm a.txt", "echo more >> a.txt", "a.txt", "modify/delete"),
+    "rename/rename": ("git mv b.txt theirs.txt", "git mv b.txt ours.txt", "b.txt", "rename/rename"),
+    "rename/delete": ("git mv b.txt theirs.txt", "git rm -q b.txt", "theirs.txt", "rename/delete"),
+    "binary": ("printf 'x\\0t' > bin", "printf 'x\\0o' > bin", "bin", "binary"),
+    "file/directory": ("rm -r dir; echo file > dir", "echo more > dir/d.txt", "dir", "file/directory"),
+    "line endings": (
+        "printf 'x\\r\\nT\\r\\nz\\r\\n' > crlf.txt",
+        "printf 'x\\r\\nO\\r\\nz\\r\\n' > crlf.txt",
+        "crlf.txt",
+        "contents",
+    ),
+    "link and file": ("rm a.txt; ln -s b.txt a.txt", "echo more >> a.txt", "a.txt", ""),
+}
+
+
+def together(corral: Corral, kind: str) -> Repo:
+    repo = corral.repo(files=FILES)
+    (repo.folder / "bin").write_bytes(b"x\0b")
+    repo.commit({})
+    script, meanwhile, _, _ = KINDS[kind]
+    work(corral, repo, script)
+    assert os.system(f"cd {repo.folder} && {{ {meanwhile}; }}") == 0  # noqa: S605 -- the table above
+    repo.commit({})
+    return repo
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_conflict_of_every_kind_moves_nothing_and_can_be_settled(corral: Corral, kind: str) -> None:
+    repo = together(corral, kind)
+    before = looks(repo)
+    merged = corral("merge", "@last", "--json")
+    assert merged.code == 3, merged
+    assert merged.json["merge"]["status"] == "conflict"
+    assert looks(repo) == before
+
+    preview = corral("merge", "@last", "--preview", "--json")
+    assert preview.code == 3
+    told = {conflict["path"]: conflict["kind"] for conflict in preview.json["conflicts"]}
+    path, word = KINDS[kind][2:]
+    found = [name for name in told if name == path or name.startswith(f"{path}~")]
+    assert found, told
+    assert word in told[found[0]]
+    assert sorted(told) == sorted(merged.json["merge"]["conflicts"])
+
+    settled = corral("merge", "@last", *[word for name in told for word in ("--resolve", f"{name}=theirs")])
+    assert settled.code == 0, settled
+    assert repo.git("status", "--porcelain") == ""
+    assert merge_state(corral)["status"] == "merged"
+    assert corral("undo", "@last").code == 0
+    assert looks(repo) == before
+
+
+@pytest.mark.parametrize(("side", "line"), [("ours", "OURS"), ("theirs", "THEIRS")])
+def test_a_preferred_side_wins_only_where_both_changed_the_same_lines(corral: Corral, side: str, line: str) -> None:
+    text = "".join(f"line {number}\n" for number in range(30))
+    repo = corral.repo(files={"a.txt": text})
+    work(corral, repo, "sed -i 's/^line 3$/THEIRS/; s/^line 25$/of the agent/' a.txt")
+    repo.commit({"a.txt": text.replace("line 3\n", "OURS\n").replace("line 15\n", "of the person\n")})
+    assert corral("merge", "@last", "--strategy", side).code == 0
+    merged = (repo.folder / "a.txt").read_text().splitlines()
+    assert (merged[3], merged[15], merged[25]) == (line, "of the person", "of the agent")
+
+
+def test_a_submodule_in_conflict(corral: Corral) -> None:
+    library = corral.repo("library", {"lib.txt": "library\n"})
+    repo = corral.repo()
+    repo.git("submodule", "--quiet", "add", str(library.folder), "lib")
+    repo.git("commit", "--quiet", "-m", "with a library")
+    work(corral, repo, "cd lib; echo theirs > t.txt; git add .; git commit -qm t")
+    (repo.folder / "lib/o.txt").write_text("ours")
+    git(repo.folder / "lib", "add", ".")
+    git(repo.folder / "lib", "commit", "--quiet", "-m", "ours")
+    repo.git("commit", "--quiet", "-am", "ours")
+    mine = repo.git("rev-parse", "HEAD:lib")
+    merged = corral("merge", "@last", "--json")
+    assert merged.code == 3, merged
+    assert merged.json["merge"]["conflicts"] == ["lib"]
+    assert corral("merge", "@last", "--resolve", "lib=ours").code == 0
+    assert repo.git("rev-parse", "HEAD:lib") == mine
+
+
+def test_files_are_settled_one_after_another_and_the_choices_are_kept(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "a\n", "b.txt": "b\n"})
+    work(corral, repo, "echo ta > a.txt; echo tb > b.txt")
+    repo.commit({"a.txt": "oa\n", "b.txt": "ob\n"})
+    answer = corral.root / "answer"
+    answer.write_text("both\n")
+    assert corral("merge", "@last").code == 3
+    first = corral("merge", "@last", "--resolve", f"a.txt={answer}", "--json")
+    assert first.code == 3
+    assert first.json["merge"]["conflicts"] == ["b.txt"]
+    assert corral("merge", "@last", "--resolve", "nothing.txt=ours").code == 2
+    assert corral("merge", "@last", "--resolve", "b.txt=ours").code == 0
+    assert (repo.folder / "a.txt").read_text() == "both\n"
+    assert (repo.folder / "b.txt").read_text() == "ob\n"
+
+
+def test_a_merge_in_conflict_is_given_up(corral: Corral) -> None:
+    repo = together(corral, "contents")
+    before = looks(repo)
+    assert corral("merge", "@last", "--abort").code == 2
+    assert corral("merge", "@last").code == 3
+    assert corral("merge", "@last", "--abort").code == 0
+    assert merge_state(corral)["status"] == "ready"
+    assert looks(repo) == before
+
+
+def test_an_agent_settles_it_and_the_result_is_proven(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "one\ntwo\nthree\n"})
+    run = work(corral, repo, "sed -i s/two/THEIRS/ a.txt", "--check", "! grep -q nonsense a.txt")["run"]
+    repo.commit({"a.txt": "one\nOURS\nthree\n"})
+    corral.agent("lazy", "touch done.txt")
+    corral.agent("wise", "grep -q '<<<<<<<' a.txt || exit 1; printf 'one\\nOURS and THEIRS\\nthree\\n' > a.txt")
+    before = looks(repo)
+    left = corral("merge", run, "--resolve-with", "lazy", "--tries", "2")
+    assert left.code == 3, left
+    assert "still has marks" in left.err
+    assert left.err.count("try ") == 2
+    assert looks(repo) == before
+    settled = corral("merge", run, "--resolve-with", "wise")
+    assert settled.code == 0, settled
+    assert (repo.folder / "a.txt").read_text() == "one\nOURS and THEIRS\nthree\n"
+    assert len(repo.git("show", "--no-patch", "--format=%P", "HEAD").split()) == 2
+    assert merge_state(corral, run)["status"] == "merged"
+    assert corral("undo", run).code == 0
+    assert looks(repo) == before
+
+
+TRIES = """
+[[step]]
+try = 1
+run = "echo first > a.txt; echo wrong > b.txt; mkdir d; echo 1 > d/one.txt"
+[[step]]
+try = 2
+run = "echo bad > a.txt; echo second > b.txt; rm old.txt"
+[[step]]
+end = "done"
+"""
+
+
+def test_parts_of_several_attempts_become_one_checked_result(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "a\n", "b.txt": "b\n", "old.txt": "old\n"})
+    check = ("--check", "cat *.txt | grep second")
+    outcome = corral.run(repo, "t", "--agent", corral.script(TRIES), "--retries", "1", *check)
+    assert outcome.json["status"] == "done", outcome
+    wrong = corral("merge", "@last", "--take", "a.txt=2,b.txt=1")
+    assert wrong.code == 1, wrong
+    assert "grep second` fails" in wrong.err
+    assert corral("merge", "@last", "--take", "nowhere.txt=1").code == 2
+    assert corral("merge", "@last", "--take", "a.txt=7").code == 2
+    taken = corral("merge", "@last", "--take", "a.txt=1,b.txt=2", "--take", "d=1", "--take", "old.txt=2")
+    assert taken.code == 0, taken
+    files = {name: (repo.folder / name).read_text() for name in ("a.txt", "b.txt", "d/one.txt")}
+    assert files == {"a.txt": "first\n", "b.txt": "second\n", "d/one.txt": "1\n"}
+    assert not (repo.folder / "old.txt").exists()
+    assert corral("undo", "@last").code == 0
+    assert (repo.folder / "a.txt").read_text() == "a\n"

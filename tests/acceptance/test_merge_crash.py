@@ -1,0 +1,171 @@
+"""Killed at any moment, a merge or an undoing is all or nothing; the next command ends what was cut off."""
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+import pytest
+
+from corral.engine.landing import Lander
+from corral.merging import MergeRecord
+from corral.world import landing, merging
+from corral.world.git import Repository
+from corral.world.store import merges
+from corral.world.store.sqlite import Store
+from tests.rig.command import Corral
+from tests.rig.merging import looks, work
+from tests.rig.repository import Repo
+
+FILES = {"a.txt": "one\n", "src/b.txt": "two\n" * 50, "c.txt": "three\n"}
+
+
+class Cut:
+    """A merge that somebody began and did not end: as far as a test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = Repo.make(folder / "repo", FILES)
+        self.before = self.repo.head
+        self.repo.git("checkout", "--quiet", "-b", "work")
+        (self.repo.folder / "c.txt").unlink()
+        self.after = self.repo.commit({"a.txt": "new\n", "src/b.txt": "TWO\n" * 50, "deep/n.txt": "n\n"})
+        self.repo.git("checkout", "--quiet", "main")
+        self.repository = Repository(self.repo.folder, self.repo.folder / ".git")
+        self.store = Store(folder / "state")
+        self.told: list[str] = []
+        self.lander = Lander(self.store, self.repository, self.told.append)
+        record = MergeRecord(
+            run="r", git_dir=str(self.repository.git_dir), state="begun", ref="refs/heads/main", before=self.before,
+            after=self.after, strategy="auto", at=time.time(), checkouts=(str(self.repo.folder),),
+        )  # fmt: skip
+        self.record = merges.add(self.store, record)
+
+    async def checkout(self) -> landing.Checkout:
+        return await landing.checkout_at(self.repository, self.repo.folder)
+
+    async def move(self) -> None:
+        await landing.move_ref(self.repository, "refs/heads/main", self.before, self.after, "test")
+
+    async def lock(self) -> None:
+        """Leave what one that was killed leaves: its lock and its copy of the index."""
+        checkout = await self.checkout()
+        checkout.lock.write_bytes(landing.OURS)
+        checkout.private.write_bytes(checkout.index.read_bytes())
+        checkout.private.with_name("index.corral.lock").write_bytes(b"half")
+
+    def state(self) -> str:
+        (record,) = merges.everything(self.store) or [None]
+        return record.state if record else "dropped"
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Cut:
+    return Cut(tmp_path)
+
+
+def is_new(cut: Cut) -> bool:
+    repo = cut.repo
+    assert repo.git("status", "--porcelain") == ""
+    assert not (repo.folder / "c.txt").exists()
+    return repo.head == cut.after and (repo.folder / "deep/n.txt").read_text() == "n\n"
+
+
+def test_cut_off_before_the_ref_moved_nothing_has_happened(cut: Cut) -> None:
+    before = looks(cut.repo)
+
+    async def steps() -> None:
+        await cut.lock()
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert looks(cut.repo) == before
+    assert cut.state() == "dropped"
+
+
+def test_cut_off_between_the_ref_and_the_files(cut: Cut) -> None:
+    async def steps() -> None:
+        await cut.lock()
+        await cut.move()
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert is_new(cut)
+    assert cut.state() == "merged"
+    assert cut.told
+
+
+@pytest.mark.parametrize("torn", ["", "TWO\nTW", "TWO\n" * 50])
+def test_cut_off_in_the_middle_of_the_files(cut: Cut, torn: str) -> None:
+    async def steps() -> None:
+        await cut.lock()
+        await cut.move()
+        cut.repo.write({"a.txt": "new\n", "src/b.txt": torn, "deep/n.txt": ""})
+        (cut.repo.folder / "c.txt").unlink()
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert is_new(cut)
+    assert cut.state() == "merged"
+
+
+def test_what_a_person_wrote_after_the_crash_is_not_overwritten(cut: Cut) -> None:
+    async def steps() -> None:
+        await cut.lock()
+        await cut.move()
+        cut.repo.write({"a.txt": "written by a person since\n"})
+        await cut.lander.recover()
+
+    with pytest.raises(Exception, match=r"a\.txt was changed after a merge was cut off"):
+        asyncio.run(steps())
+    assert (cut.repo.folder / "a.txt").read_text() == "written by a person since\n"
+    assert not (cut.repo.folder / ".git/index.lock").exists()
+    assert cut.state() == "begun"
+
+
+def test_cut_off_when_all_was_done_but_told(cut: Cut) -> None:
+    async def steps() -> None:
+        await cut.move()
+        checkout = await cut.checkout()
+        with landing.held(checkout):
+            await landing.follow(checkout, cut.before, cut.after, await merging.neutral(cut.repository))
+            landing.adopt(checkout)
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert is_new(cut)
+    assert cut.state() == "merged"
+
+
+def test_the_lock_of_another_git_is_respected(cut: Cut) -> None:
+    lock = cut.repo.folder / ".git/index.lock"
+    lock.write_bytes(b"")
+    with pytest.raises(Exception, match="another git is at work"):
+        asyncio.run(cut.lander.recover())
+    assert lock.exists()
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_is_all_or_nothing(corral: Corral) -> None:
+    repo = corral.repo(files={f"f{number}.txt": f"{number}\n" for number in range(300)})
+    script = "for f in f*.txt; do echo changed >> $f; done; echo new > n.txt; rm f7.txt"
+    work(corral, repo, script)
+    before, base = looks(repo), repo.head
+    states: set[str] = set()
+    for place in range(24):
+        with corral.going("merge", "@last") as going:
+            with contextlib.suppress(Exception):
+                going.process.wait(0.05 + place * 0.02)
+            going.process.kill()
+        states.add("moved" if repo.head != base else "not moved")
+        merged = corral("merge", "@last")
+        assert merged.code == 0, merged
+        assert repo.git("status", "--porcelain") == "", place
+        assert (repo.folder / "n.txt").read_text() == "new\n"
+        assert not list((repo.folder / ".git").glob("index.*"))
+        with corral.going("undo", "@last") as going:
+            with contextlib.suppress(Exception):
+                going.process.wait(0.05 + place * 0.02)
+            going.process.kill()
+        corral("undo", "@last")
+        assert looks(repo) == before, place
+    assert states == {"moved", "not moved"}
