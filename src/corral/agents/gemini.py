@@ -42,6 +42,7 @@ class Gemini:
         resumes=True,
         models="gemini-2.5-pro",
         mcp=True,
+        mcp_url=True,
         acp="gemini --acp",
         reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
@@ -83,7 +84,7 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + trouble.own_retries(settings),
             },
-            "mcpServers": mcp.table(task.mcp, trust=True),
+            "mcpServers": mcp.table(task.mcp, key="httpUrl", trust=True),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:

@@ -16,7 +16,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     depth: int  #: of its run: 0 for one that a person started
     family: int  #: runs below the one at the top, so far
     left_usd: float | None  #: of its budget; None: it has none
-    role: str
 
 
 def pair(rules: ToolboxRules, giver: str, taker: str) -> None:

@@ -43,3 +43,6 @@ SELECT * FROM mail WHERE run = :run OR sender_run = :run ORDER BY id
 
 -- name: forget_mail
 DELETE FROM mail WHERE read_at < :before
+
+-- name: attempts_at_work
+SELECT id, node FROM attempts WHERE run = :run AND phase != 'over' ORDER BY place
