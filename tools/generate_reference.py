@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from corral.adapter import AgentProfile, Hook, McpProfile
-from corral.config import KEYS, POWERFUL, Defaults
+from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import RetryPolicy, ScopeTable, Setup
 
@@ -54,12 +54,19 @@ MEANINGS: dict[str, dict[str, str]] = {
         "family": "agents of one family may stand in for each other",
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
+        "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask`: a person besides, by the inbox",
         "scope": "what holds for it alone: the keys of `[scope]`",
     },
     "mcp.*": {
         "command": "the server's program and its arguments; a relative one is looked for beside the file",
         "env": "names of variables that are passed on from your environment",
         "settings": "variables set here, name = value",
+    },
+    "notify": {
+        "bell": "ring the terminal's bell when something waits for you in the inbox",
+        "desktop": "show it on the desktop (`notify-send`)",
+        "command": "a shell command of yours; it gets the entry as JSON on stdin, and `CORRAL_INBOX`, `CORRAL_RUN`",
+        "webhook": "an address the entry is posted to, as JSON",
     },
     "retry": {
         "most": "further tries after a failure; set here, it also holds for failed checks",
@@ -93,6 +100,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "defaults": Defaults,
     "agents.*": AgentProfile,
     "mcp.*": McpProfile,
+    "notify": Notify,
     "retry": RetryPolicy,
     "workspace": Setup,
     "scope": ScopeTable,

@@ -29,6 +29,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     family: str | None = None
     role: str | None = None
     instructions: str | None = None
+    permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a person besides
     folder: str = ""  #: of the file that defines it; relative programs start there
 
 
@@ -125,6 +126,7 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
     number: int = 1  #: which try this is
     mcp: tuple[McpServer, ...] = ()  #: programs with more tools for it
+    asks: bool = False  #: a person is asked what it may do, not the box alone
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -168,6 +170,13 @@ class Cancel(Struct, frozen=True):
 
 
 Telling = Steer | Cancel
+
+
+class Answer(Struct, frozen=True):
+    """What a person answers a question that the agent waits for; `ask` names the question."""
+
+    ask: str
+    text: str
 
 
 class End(Struct, frozen=True):

@@ -21,13 +21,14 @@ REPOSITORY_FILE = "corral.toml"
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp"),
+    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify"),
+    "notify": ("bell", "desktop", "command", "webhook"),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "like", "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success",
-        "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "scope",
+        "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "permissions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "workspace": ("copy", "setup", "setup_net"),
@@ -47,6 +48,15 @@ class Defaults(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     timeout: str | None = None
     idle: str | None = None
+
+
+class Notify(Struct, frozen=True, kw_only=True):
+    """How a person learns that something waits for them; `[notify]` of config.toml."""
+
+    bell: bool = True  #: of the terminal
+    desktop: bool = True
+    command: str | None = None
+    webhook: str | None = None
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -76,6 +86,15 @@ def person_file() -> Path:
     """Return the path of the person's own settings."""
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
+
+
+def notify() -> Notify:
+    """Read how the person wants to be told; a repository has no say in it."""
+    mine = _File.read(person_file())
+    ways = _convert(mine.table("notify"), Notify, mine, "notify")
+    if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
+        raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
+    return ways
 
 
 def fingerprint(path: Path, content: bytes | None = None) -> str:
@@ -108,6 +127,8 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             mcp |= _mcp(theirs)
         else:
             untrusted["mcp"] = theirs.where("mcp")
+    if "notify" in theirs.tables:
+        raise BadRequest(f"{theirs.where('notify')}: [notify] is yours to say", hint=f"put it into {person_file()}")
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
     for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
@@ -179,7 +200,7 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope"):
+        for name in ("defaults", "retry", "workspace", "scope", "notify"):
             self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
             self.check(table, ("hooks",), KEYS["hooks"])
@@ -341,6 +362,8 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     """Make one of what was said of an agent, later words before earlier ones."""
     file = said[-1].file
     merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
+    if any(layer.table.get("permissions") == "ask" for layer in said):
+        merged["permissions"] = "ask"  # whoever wants a person to be asked is not overruled
     # A relative path means the folder of the file that names it, not of one that only adds a price.
     paths = ("program", "command", "model") if name == "scripted" else ("program", "command")
     naming = [layer.file for layer in said if any(key in layer.table for key in paths)]

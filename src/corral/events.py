@@ -55,6 +55,8 @@ class Asked(_Event, frozen=True):
     question: str
     ask: str = ""
     answer: str = ""  #: what it was told, where that was decided at once
+    choices: tuple[str, ...] = ()  #: what it may be answered; empty: any words
+    default: str = ""  #: what it is told if nobody answers
 
 
 class Step(Struct, frozen=True, omit_defaults=True):

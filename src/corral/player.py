@@ -1,6 +1,6 @@
 """The program behind the scripted agent: plays the steps of a TOML file in its workspace. Standard library only.
 
-python player.py SCRIPT TRY SESSION        (the prompt comes on stdin)
+python player.py SCRIPT TRY SESSION        (on stdin: {"prompt": ...}, later {"ask": ..., "answer": ...})
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Player:
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
-        self.calls = 0
+        self.answer = ""
+        self.calls = self.asks = 0
         self.usd = 0.0
         self.tokens = {"input": 0, "output": 0}
 
@@ -45,7 +46,7 @@ class Player:
         return bool(getattr(self, f"do_{kind}")(step[kind], step))
 
     def _filled(self, text: str) -> str:
-        return text.replace("{prompt}", self.prompt)
+        return text.replace("{prompt}", self.prompt).replace("{answer}", self.answer)
 
     def _tool(self, tool: str, shown: str) -> str:
         self.calls += 1
@@ -102,8 +103,16 @@ class Player:
     def do_hang(self, seconds: float, _: dict[str, Any]) -> None:
         time.sleep(seconds)
 
-    def do_ask(self, question: str, _: dict[str, Any]) -> None:
-        tell("asked", question=question, ask=f"ask-{self.calls}")
+    def do_ask(self, question: str, step: dict[str, Any]) -> None:
+        self.asks += 1
+        ask = f"ask-{self.asks}" if step.get("wait") else ""  # nobody waits for what has no name
+        tell("asked", question=question, ask=ask, choices=step.get("choices", []), default=step.get("default", ""))
+        while ask:
+            line = sys.stdin.readline()
+            told = json.loads(line) if line else {"ask": ask, "answer": ""}
+            if told["ask"] == ask:
+                self.answer = told["answer"]
+                return
 
     def do_limit(self, seconds: float, step: dict[str, Any]) -> bool:
         words = step.get("text", "usage limit reached")
@@ -128,7 +137,7 @@ def main() -> None:
     script, number, session = sys.argv[1:4]
     steps: list[dict[str, Any]] = tomllib.loads(Path(script).read_text()).get("step", [])
     tell("started", session=session or f"scripted-{os.getpid()}-{time.time_ns()}", model="scripted")
-    player = Player(sys.stdin.read())
+    player = Player(json.loads(sys.stdin.readline())["prompt"])
     for step in steps:
         if step.get("try", int(number)) != int(number) or step.get("resumed", bool(session)) != bool(session):
             continue

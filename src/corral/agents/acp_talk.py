@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Raw
 
-from corral.adapter import AgentTask, End, HangUp, Line, Steer, Telling
+from corral.adapter import AgentTask, Answer, End, HangUp, Line, Steer, Telling
 from corral.agents import acp_wire as wire
 from corral.agents import trouble
 from corral.agents.acp_presets import Preset
@@ -38,6 +38,7 @@ class AcpConversation:
         self._saying, self._said, self._message = "", "", None
         self._tokens, self._turn_tokens, self._usd = Tokens(), Tokens(), None
         self._steers: list[str] = []
+        self._held: dict[str, tuple[Raw, list[wire.Choice]]] = {}  # what it waits for a person to allow
         self._tried_login = self._at_work = self._over = False
 
     def read(self, line: str) -> list[Heard]:
@@ -67,6 +68,18 @@ class AcpConversation:
         if isinstance(order, Steer):
             self._steers.append(order.text)  # it is told when its turn ends
             return []
+        held = [wire.answer(number, _outcome(None)) for number, _ in self._held.values()]
+        self._held.clear()
+        return [*held, *self._cancel()]
+
+    def answer(self, order: Answer) -> list[Line]:
+        held = self._held.pop(order.ask, None)
+        if held is None:
+            return []
+        number, choices = held
+        return [wire.answer(number, _outcome(self._tools.chosen(choices, order.text)))]
+
+    def _cancel(self) -> list[Line]:
         return [wire.notification("session/cancel", {"sessionId": self._session})] if self._at_work else []
 
     def exited(self, end: End) -> list[AgentEvent]:
@@ -227,12 +240,15 @@ class AcpConversation:
             return [*self._updated(wire.UPDATED.decode(message.params).update)] if self._hears(method) else []
         if method != "session/request_permission":
             return [wire.refusal(message.id, wire.NO_SUCH_METHOD, f"corral does not offer {method}")]
-        told, question, choice = self._tools.ask(wire.PERMISSION.decode(message.params))
-        outcome: dict[str, object] = {"outcome": "cancelled"}
-        if choice:
-            outcome = {"outcome": "selected", "optionId": choice.option_id}
+        permission = wire.PERMISSION.decode(message.params)
+        told, question, choice = self._tools.ask(permission)
+        if self._task.asks and choice and choice.kind.startswith("allow"):
+            ask = bytes(message.id).decode(errors="replace")
+            self._held[ask] = (message.id, permission.options)
+            words, default = self._tools.offered(permission.options)
+            return [*self._pause(), *told, Asked(question, ask=ask, choices=words, default=default)]
         asked = Asked(question, answer=choice.name or choice.kind if choice else "none of its answers fits")
-        return [*self._pause(), *told, asked, wire.answer(message.id, {"outcome": outcome})]
+        return [*self._pause(), *told, asked, wire.answer(message.id, _outcome(choice))]
 
     def _hears(self, method: str) -> bool:
         return method == "session/update" and self._at_work
@@ -275,3 +291,10 @@ class AcpConversation:
         read, written = usage.cached_read_tokens or 0, usage.cached_write_tokens or 0
         cached = read + written if self._preset.counts_cached else 0
         return Tokens(usage.input_tokens - cached, usage.output_tokens, read, written)
+
+
+def _outcome(choice: wire.Choice | None) -> dict[str, object]:
+    chosen: dict[str, object] = {"outcome": "cancelled"}
+    if choice:
+        chosen = {"outcome": "selected", "optionId": choice.option_id}
+    return {"outcome": chosen}

@@ -14,6 +14,7 @@ from corral.events import AgentEvent, CalledTool, Changed, ToolReturned
 WRITING = ("edit", "delete", "move")
 #: Kinds of tools that a read-only task does without; one that does not say its kind is taken for one of them.
 CHANGING = (*WRITING, "execute", None)
+REFUSED = "no"  #: to what offers no refusal of its own
 OVER = ("completed", "failed")
 
 
@@ -64,6 +65,19 @@ class Tools:
         question = f"may it use {call.name}: {call.title or call.words}"[: wire.MOST_TEXT]
         return events, question, _first(asked.options, wanted)
 
+    def offered(self, options: Sequence[wire.Choice]) -> tuple[tuple[str, ...], str]:
+        """Return a permission's answers as words, and the one that holds if nobody answers: no."""
+        refusal = _first(options, ("reject_once", "reject_always"))
+        words = tuple(dict.fromkeys(_named(option) for option in options))
+        return (words, _named(refusal)) if refusal else ((*words, REFUSED), REFUSED)
+
+    def chosen(self, options: Sequence[wire.Choice], words: str) -> wire.Choice | None:
+        """Return the answer that a person's words name; None refuses without one."""
+        found = next((option for option in options if _named(option) == words), None)
+        if found is None or not found.kind.startswith("allow"):
+            self.denied["tool"] = None
+        return found
+
     def _called(self, call: _Call, number: str) -> list[AgentEvent]:
         if call.told:
             return []
@@ -87,6 +101,10 @@ class Tools:
         texts = [piece.content.text for piece in found if piece.content and piece.content.text]
         call.output = "\n".join(texts) or _output(told.raw_output) or call.output
         return call
+
+
+def _named(option: wire.Choice) -> str:
+    return option.name or option.kind or option.option_id
 
 
 def _first(options: Sequence[wire.Choice], kinds: Sequence[str]) -> wire.Choice | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from corral.adapter import AgentFacts, AgentTask, Command, End, HangUp, Leave, Line, Telling
+from corral.adapter import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
 from corral.events import AgentEvent
 
 #: What reading a line may lead to: events for the engine, and words and files for the agent.
@@ -30,6 +30,15 @@ class Listens(Conversation, Protocol):
 
     def tell(self, order: Telling) -> Sequence[Line | HangUp | Leave]:
         """Put what a person wants into the agent's language; nothing, if that waits until its turn ends."""
+        ...
+
+
+@runtime_checkable
+class Answers(Conversation, Protocol):
+    """An agent that waits for answers to its questions."""
+
+    def answer(self, order: Answer) -> Sequence[Line]:
+        """Put an answer into the agent's language; nothing, if it does not wait for it any more."""
         ...
 
 

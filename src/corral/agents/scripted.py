@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
+import msgspec
+
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Answer, Command, End, HangUp, Line
 from corral.agents.our_events import OurEvents
 from corral.errors import BadRequest
+from corral.events import AgentEvent, Asked, Ended
 
 PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 
@@ -32,9 +35,36 @@ class Scripted:
             )
         return Command(
             argv=(PLAYER, script, str(task.number), task.session or ""),
-            stdin=task.prompt.encode(),
+            stdin=_line(prompt=task.prompt).encode() + b"\n",
+            talks=True,
             programs=(script,),
         )
 
-    def converse(self, _: AgentTask) -> OurEvents:
-        return OurEvents("the script")
+    def converse(self, _: AgentTask) -> ScriptedConversation:
+        return ScriptedConversation()
+
+
+class ScriptedConversation:
+    """Reads what the player prints, and answers the questions that it waits for."""
+
+    def __init__(self) -> None:
+        self._events = OurEvents("the script")
+        self._asks: set[str] = set()
+
+    def read(self, line: str) -> list[AgentEvent | Line | HangUp]:
+        heard: list[AgentEvent | Line | HangUp] = [*self._events.read(line)]
+        self._asks |= {each.ask for each in heard if isinstance(each, Asked) and each.ask}
+        return [*heard, HangUp()] if any(isinstance(each, Ended) for each in heard) else heard
+
+    def answer(self, order: Answer) -> list[Line]:
+        if order.ask not in self._asks:
+            return []
+        self._asks.remove(order.ask)
+        return [Line(_line(ask=order.ask, answer=order.text))]
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        return self._events.exited(end)
+
+
+def _line(**fields: str) -> str:
+    return msgspec.json.encode(fields).decode()

@@ -12,15 +12,16 @@ from pathlib import Path
 import msgspec
 
 from corral import __version__
-from corral.adapter import AgentTask, Hook, Steer
+from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
 from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
+from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.events import Checked, Ended, Event, Heeded, Moved, Noted
+from corral.events import Asked, Checked, Ended, Event, Heeded, Moved, Noted
 from corral.flow import Node
 from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
 from corral.rules import judge, lanes, naming, prompt
@@ -39,6 +40,8 @@ class AttemptCourse:
         self._hooks: tuple[Hook, ...] = ()
         self._guard = Guard(recorder, host)
         self._guide = ""
+        self._desk = recorder.desk()
+        self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -114,14 +117,18 @@ class AttemptCourse:
             read_only=task.read_only,
             number=self.attempt.number,
             mcp=dressed.servers(),
+            asks=dressed.profile.permissions == "ask",
         )
         seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
         limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
         ears = Ears(self._hear, self._guard.reached, self.recorder.meter)
-        ended = await self.host.work(made, dressed, asked, limits, ears)
-        while record.steers and self._ended_well(ended.why):
-            asked = self._another_turn(asked)
+        try:
             ended = await self.host.work(made, dressed, asked, limits, ears)
+            while record.steers and self._ended_well(ended.why):
+                asked = self._another_turn(asked)
+                ended = await self.host.work(made, dressed, asked, limits, ears)
+        finally:
+            await self._questions.over()
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
@@ -146,6 +153,10 @@ class AttemptCourse:
         self.recorder.step(self.record.phase)
         return self.host.tell(Steer(text))
 
+    def answer(self, order: Answer) -> bool:
+        """Pass an answer on; return whether the agent waits for it."""
+        return self.host.answer(order)
+
     def _ended_well(self, why: str) -> bool:
         ended = self.recorder.ended
         return why in ("exited", "lingered") and ended is not None and ended.ok and not self.host.stop.is_set()
@@ -164,6 +175,8 @@ class AttemptCourse:
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)
         self._guard.heard(event, (str(self.folder),))
+        if isinstance(event, Asked):
+            self._questions.heard(self.recorder.redactor.value(event))
         if self.recorder.over_budget:
             self.host.stop.set()
 
@@ -263,6 +276,7 @@ class AttemptCourse:
     async def _salvage(self) -> None:
         """Its engine died while the agent worked: keep its work, let another try go on."""
         self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
+        self._desk.withdraw("it was ended before it was answered", self.attempt.id)
         if (self.folder / "work").exists():
             await self._collect()
         await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))

@@ -13,10 +13,11 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Stopped, StoreTrouble
 from corral.events import Heard, Started, Stored
-from corral.model import OPEN, Attempt, NodeState, Request, Run, RunRecord
+from corral.model import OPEN, Attempt, Entry, NodeState, Request, Run, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
+from corral.world.store import inbox
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -160,7 +161,21 @@ class Engine:
         await recording.write(file, source)
         return chosen
 
+    def inbox(self, *, whole: bool = False) -> list[Entry]:
+        """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
+        inbox.answer_due(self.store, time.time())
+        return inbox.newest(self.store, 1000) if whole else inbox.waiting(self.store)
+
     # --- act
+
+    async def answer(self, number: str, text: str, by: str) -> Entry:
+        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it."""
+        from corral.engine import answering  # noqa: PLC0415
+
+        entry = answering.take(self.store, number, text, by)
+        if entry.about == "limit" and entry.answer == "no":
+            await self.stop(entry.run, by)
+        return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.adapter import AgentTask, Leave, Telling
+from corral.adapter import AgentTask, Answer, Leave, Telling
 from corral.engine import scoping, tape
 from corral.engine.boxing import Boxes, Program
 from corral.engine.listening import Listening
@@ -232,6 +232,10 @@ class Host:
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens, and still does."""
         return self._listening is not None and self._listening.tell(order)
+
+    def answer(self, order: Answer) -> bool:
+        """Answer a question of the agent's; return whether it waits for it."""
+        return self._listening is not None and self._listening.answer(order)
 
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)

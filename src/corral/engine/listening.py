@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from corral.adapter import Cancel, End, HangUp, Leave, Line, Telling
-from corral.agents.protocol import Conversation, Heard, Listens
+from corral.adapter import Answer, Cancel, End, HangUp, Leave, Line, Telling
+from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.engine.logs import Tail
 from corral.events import Ended, Event, Noted, Unparsed
 from corral.world.process import Exit, Talk
@@ -45,6 +45,14 @@ class Listening:
             return False
         self._act(self._conversation.tell(order))
         return True
+
+    def answer(self, order: Answer) -> bool:
+        """Answer a question of the agent's; return whether it is one that waits for it."""
+        if self._over or not isinstance(self._conversation, Answers):
+            return False
+        told = self._conversation.answer(order)
+        self._act(told)
+        return bool(told)
 
     def cancel(self) -> bool:
         """Ask the agent in its own language to stop; return whether it has one."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from msgspec import structs
 
-from corral.errors import CorralError
+from corral.engine.asking import Desk
+from corral.engine.telling import Listener, tell
 from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
@@ -21,7 +21,6 @@ MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw
 MOST_TEXT = 64 << 10  #: of one event
 MOST_BYTES = 64 << 20
 MOST_REASON = 500
-Listener = Callable[[Heard], None]
 
 
 class Recorder:
@@ -49,6 +48,10 @@ class Recorder:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
         self.ended = None
+
+    def desk(self) -> Desk:
+        """Return where its run asks a person."""
+        return Desk(self.record.run, self._store, self._listen)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -156,11 +159,3 @@ def _cut(event: Event) -> Event:
         if isinstance(value := getattr(event, name), str) and len(value) > MOST_TEXT
     }
     return structs.replace(event, **long)
-
-
-def tell(listen: Listener, heard: Heard) -> None:
-    """Tell a watcher; one that fails (its terminal is gone, its pipe closed) must not fail the work."""
-    try:
-        listen(heard)
-    except (OSError, ValueError, CorralError):
-        return

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 from pathlib import Path
 
 import click
@@ -18,6 +16,7 @@ from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.look import json_option, run_argument
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.trusting import ask_for_trust
+from corral.frontends.cli.who import who
 from corral.model import OPEN, Run, document
 
 
@@ -31,7 +30,7 @@ def stop(run: str, *, as_json: bool) -> int:
         before = engine.show(run)
         if before.status not in OPEN:
             click.echo(f"run {before.run} is over already: {before.status}", err=True)
-        after = asyncio.run(engine.stop(before.run, _who()))
+        after = asyncio.run(engine.stop(before.run, who()))
     finally:
         engine.close()
     click.echo(document(after).decode() if as_json else "\n".join(words.summary(after)))
@@ -47,7 +46,7 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
     engine = Engine()
     try:
         name = engine.show(run).run
-        answer = asyncio.run(engine.steer(name, text, _who()))
+        answer = asyncio.run(engine.steer(name, text, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
@@ -76,10 +75,3 @@ def trust(repo: str) -> None:
         raise BadRequest(f"{repo} has no {config.REPOSITORY_FILE}", hint="nothing needs trust there")
     ask_for_trust(engine, file)
     click.echo(f"trusted: {file}")
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"

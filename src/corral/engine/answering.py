@@ -1,0 +1,42 @@
+"""Take a person's answer: understood, counted once, and said what follows from it."""
+
+from __future__ import annotations
+
+import time
+
+from corral.engine import document
+from corral.errors import BadRequest
+from corral.model import OPEN, Entry
+from corral.rules.inbox import understood
+from corral.world.store import inbox
+from corral.world.store.sqlite import Store
+
+
+def take(store: Store, number: str, text: str, by: str) -> Entry:
+    """Store an answer; return the entry as it is now."""
+    now = time.time()
+    inbox.answer_due(store, now)
+    entry = inbox.find(store, number)
+    if entry is None:
+        raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
+    meant = understood(entry.choices, text)
+    if entry.open and meant is None:
+        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint="say one of: " + ", ".join(entry.choices))
+    if meant is None or not inbox.answer(store, number, meant, by, now):
+        taken = inbox.find(store, number) or entry
+        words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
+        raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
+    return inbox.find(store, number) or entry
+
+
+def told(store: Store, entry: Entry) -> Entry:
+    """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
+    status, driven = _state(store, entry.run)
+    if not driven and (status in OPEN or status in ("limited", "over_budget")):
+        inbox.note_outcome(store, entry.id, f"go on with corral resume {entry.run}")
+    return inbox.find(store, entry.id) or entry
+
+
+def _state(store: Store, run: str) -> tuple[str, bool]:
+    record = store.run(run)
+    return record.status, not document.orphaned(record.owner)

@@ -1,0 +1,73 @@
+"""What a person is asked, and how their words are understood; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from corral.model import YES_NO, Question
+
+DAY = 86400.0
+UNANSWERED = "nobody answered: decide it yourself"
+SHORT = {"y": "yes", "n": "no"}
+
+
+def understood(choices: Sequence[str], text: str) -> str | None:
+    """Return which answer is meant: a choice, whole or its beginning, or any words where there is no choice."""
+    said = text.strip()
+    if not choices:
+        return said or None
+    low = SHORT.get(said.lower(), said.lower()) if {*YES_NO} <= {*choices} else said.lower()
+    exact = [choice for choice in choices if choice.lower() == low]
+    near = exact or [choice for choice in choices if low and choice.lower().startswith(low)]
+    return near[0] if len(near) == 1 else None
+
+
+def gate(run: str, node: str, text: str, default: str, deadline: float) -> Question:
+    """Ask whether a flow may go on past a gate."""
+    then = "the nodes that need it go on" if default == "yes" else "the nodes that need it are skipped"
+    return Question(
+        key=f"{run}/{node}/gate",
+        run=run,
+        node=node,
+        kind="approval",
+        about="gate",
+        text=text,
+        context=f"the gate `{node}`; if nobody answers: {default}, {then}",
+        default=default,
+        deadline=deadline,
+    )
+
+
+def parked(run: str, node: str, reason: str, until: float | None, now: float) -> Question:
+    """Ask how a run goes on whose agent has used up its quota."""
+    back = until if until is not None and until > now else now + DAY
+    moment = datetime.fromtimestamp(back, UTC).isoformat(timespec="seconds")
+    return Question(
+        key=f"{run}/{node}/limit/{back:.0f}",
+        run=run,
+        node=node,
+        kind="approval",
+        about="limit",
+        text=f"{reason}. Go on?",
+        context=f"yes: it may go on now, with `corral resume {run}`; no: the run is stopped; after {moment}: yes",
+        default="yes",
+        deadline=back,
+    )
+
+
+def of_agent(about: tuple[str, str, str], ask: str, question: str, choices: Sequence[str], default: str) -> Question:
+    """Pass on what an agent at work asks; `about` is its run, node and attempt. The deadline is the engine's to set."""
+    run, node, attempt = about
+    return Question(
+        key=f"{attempt}/ask/{ask}",
+        run=run,
+        node=node,
+        attempt=attempt,
+        kind="question",
+        about="tool" if choices else "question",
+        text=question,
+        choices=tuple(choices),
+        default=default,
+        deadline=0.0,
+    )

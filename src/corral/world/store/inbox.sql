@@ -1,0 +1,32 @@
+-- name: add_entry
+INSERT INTO inbox (key, run, node, attempt, kind, about, text, context, choices, standard, deadline, created)
+VALUES (:key, :run, :node, :attempt, :kind, :about, :text, :context, :choices, :standard, :deadline, :created)
+ON CONFLICT (key) DO NOTHING
+
+-- name: entry
+SELECT * FROM inbox WHERE id = :id
+
+-- name: entry_of_key
+SELECT * FROM inbox WHERE key = :key
+
+-- name: waiting_entries
+SELECT * FROM inbox WHERE answered_at IS NULL ORDER BY id
+
+-- name: entries_of_run
+SELECT * FROM inbox WHERE run = :run ORDER BY id
+
+-- name: newest_entries
+SELECT * FROM inbox ORDER BY id DESC LIMIT :most
+
+-- name: due_entries
+SELECT * FROM inbox WHERE answered_at IS NULL AND deadline <= :now ORDER BY id
+
+-- name: answer_entry
+UPDATE inbox SET answer = :answer, answered_by = :by, answered_at = :at WHERE id = :id AND answered_at IS NULL
+
+-- name: outcome_of_entry
+UPDATE inbox SET outcome = :outcome WHERE id = :id
+
+-- name: withdraw_entries
+UPDATE inbox SET answered_at = :at, answered_by = 'corral', answer = '', outcome = :why
+WHERE answered_at IS NULL AND run = :run AND (:attempt IS NULL OR attempt = :attempt)

@@ -1,0 +1,113 @@
+"""The inbox in the store: asked once, answered once, by whoever comes first or by its deadline."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.config import Notify
+from corral.model import Question
+from corral.rules import inbox as rules
+from corral.world.notify import notify
+from corral.world.store import inbox
+from corral.world.store.sqlite import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def gate(node: str = "ok", deadline: float = 100.0) -> Question:
+    return rules.gate("run1", node, "Land it?", "no", deadline)
+
+
+def test_the_same_question_is_asked_once(store: Store) -> None:
+    first, new = inbox.ask(store, gate(), 1.0)
+    again, new_again = inbox.ask(store, gate(deadline=200.0), 2.0)
+    assert (new, new_again) == (True, False)
+    assert again == first
+    assert [entry.id for entry in inbox.waiting(store)] == [first.id]
+
+
+def test_one_answer_counts(store: Store, tmp_path: Path) -> None:
+    entry, _ = inbox.ask(store, gate(), 1.0)
+    wins: list[str] = []
+
+    def answer(name: str) -> None:
+        own = Store(tmp_path)
+        if inbox.answer(own, entry.id, name, name, 2.0):
+            wins.append(name)
+        own.close()
+
+    threads = [threading.Thread(target=answer, args=(f"person{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = inbox.find(store, entry.id)
+    assert found is not None
+    assert wins == [found.answered_by] == [found.answer]
+    assert inbox.waiting(store) == []
+
+
+def test_a_deadline_answers_with_the_default(store: Store) -> None:
+    due, _ = inbox.ask(store, gate("one", 10.0), 1.0)
+    later, _ = inbox.ask(store, gate("two", 20.0), 1.0)
+    assert inbox.answer_due(store, 9.9) == []
+    (answered,) = inbox.answer_due(store, 10.0)
+    assert (answered.id, answered.answer, answered.answered_by) == (due.id, "no", "deadline")
+    assert [entry.id for entry in inbox.waiting(store)] == [later.id]
+    assert inbox.answer_due(store, 10.0) == []
+    assert not inbox.answer(store, due.id, "yes", "late", 11.0)
+
+
+def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
+    mine, _ = inbox.ask(store, rules.of_agent(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
+    other, _ = inbox.ask(store, gate(), 1.0)
+    inbox.withdraw(store, "run1", "it ended", 2.0, "run1-1")
+    found = inbox.find(store, mine.id)
+    assert found is not None
+    assert (found.open, found.outcome, found.answered_by) == (False, "it ended", "corral")
+    assert [entry.id for entry in inbox.waiting(store)] == [other.id]
+
+
+@pytest.mark.parametrize("number", ["", "x", "-1", "99", "1 ", "٣", "9" * 30])
+def test_no_such_entry(store: Store, number: str) -> None:
+    assert inbox.find(store, number) is None
+
+
+def test_how_words_are_understood() -> None:
+    assert rules.understood(("yes", "no"), " Y ") == "yes"
+    assert rules.understood(("yes", "no"), "NO") == "no"
+    assert rules.understood(("yes", "no"), "maybe") is None
+    assert rules.understood(("Allow once", "Allow always", "Reject"), "rej") == "Reject"
+    assert rules.understood(("Allow once", "Allow always", "Reject"), "allow") is None
+    assert rules.understood((), " any words ") == "any words"
+    assert rules.understood((), "  ") is None
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=5, unique_by=str.lower), st.text())
+def test_what_is_understood_is_a_choice(choices: list[str], text: str) -> None:
+    meant = rules.understood(choices, text)
+    assert meant is None or meant in choices
+
+
+def test_a_quota_asks_until_it_is_back() -> None:
+    known = rules.parked("run1", "main", "claude is limited", 500.0, 100.0)
+    assert (known.deadline, known.default) == (500.0, "yes")
+    assert rules.parked("run1", "main", "limited", None, 100.0).deadline == 100.0 + rules.DAY
+    assert rules.parked("run1", "main", "limited", 50.0, 100.0).deadline == 100.0 + rules.DAY
+
+
+def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: Path) -> None:
+    entry, _ = inbox.ask(store, gate(), 1.0)
+    file = tmp_path / "told"
+    ways = Notify(command=f"cat > {file}; exit 3", webhook="http://127.0.0.1:1/nobody")
+    told = asyncio.run(notify(entry, ways))
+    assert len(told) == 2, told
+    assert "ended with 3" in told[0]
+    assert "Land it?" in file.read_text()
