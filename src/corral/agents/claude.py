@@ -90,7 +90,7 @@ class Claude:
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
             stdin=_message(task.prompt).encode() + b"\n",
-            files=mcp.file(task.mcp, "stdio"),
+            files=mcp.file(task.mcp, mcp.Form(kind="stdio")),
             talks=True,
         )
 

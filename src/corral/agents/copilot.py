@@ -60,7 +60,7 @@ class Copilot:
             argv=(self._profile.program or "copilot", *arguments),
             env={"COPILOT_AUTO_UPDATE": "false", **self._provider()},
             stdin=task.prompt.encode(),
-            files=mcp.file(task.mcp, "local", tools=["*"]),
+            files=mcp.file(task.mcp, mcp.Form(kind="local", more={"tools": ["*"]})),
         )
 
     def _provider(self) -> dict[str, str]:

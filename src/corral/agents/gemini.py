@@ -84,7 +84,7 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + trouble.own_retries(settings),
             },
-            "mcpServers": mcp.table(task.mcp, key="httpUrl", trust=True),
+            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:

@@ -59,7 +59,7 @@ class Qwen:
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
             "model": {"generationConfig": {"maxRetries": trouble.own_retries(self._profile.settings)}},
-            "mcpServers": mcp.table(task.mcp, key="httpUrl", trust=True),
+            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
         }
         return Command(
             argv=(self._profile.program or "qwen", *arguments),

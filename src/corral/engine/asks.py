@@ -19,7 +19,7 @@ class Asks:
     """What one attempt has asked."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._record, self._clean = recorder.record, recorder.redactor.value
+        self._record, self._recorder = recorder.record, recorder
         self._desk = recorder.desk()
         self._entries: dict[str, Entry] = {}
 
@@ -36,7 +36,7 @@ class Asks:
                 attempt=attempt,
                 kind="question",
                 about="question",
-                text=self._clean(asked.question),
+                text=self._recorder.redactor.text(asked.question),
                 context=f"asked by {self._record.attempt.agent}; if nobody answers: {asked.default or 'nothing'}",
                 choices=(),
                 default=asked.default,

@@ -20,6 +20,7 @@ from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
+from corral.engine.toolbox import Toolbox
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Checked, Ended, Event, Heeded, Moved, Noted
 from corral.flow import Node
@@ -33,7 +34,10 @@ from corral.world.process import Limits
 class AttemptCourse:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(self, recorder: Recorder, node: Node, dress: Callable[[], Outfit], host: Host) -> None:
+    def __init__(
+        self, recorder: Recorder, node: Node, dress: Callable[[], Outfit], host: Host, toolbox: Toolbox
+    ) -> None:
+        self.toolbox = toolbox
         self.recorder, self.node, self._dress, self.host = recorder, node, dress, host
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
@@ -54,7 +58,10 @@ class AttemptCourse:
         except StoreTrouble:
             raise  # nothing can be recorded: all stays as it is for `resume`
         except Exception as error:  # noqa: BLE001 -- also what nobody foresaw ends this attempt, not the whole run
+            await self.toolbox.close()
             await self._fail(error)
+        finally:
+            self.toolbox.children.abandon()  # all are over, unless this process is to leave at once
         if not self.record.kept and not can_continue(self.record):
             await workspace.remove(self.folder)
 
@@ -89,7 +96,7 @@ class AttemptCourse:
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
-        self._guard.keep_secrets(dressed, fitted.scope.env)
+        self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
         if is_open(self.host.level, fitted.scope.net):
             self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
@@ -121,7 +128,8 @@ class AttemptCourse:
         )
         seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
         limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
-        ears = Ears(self._hear, self._guard.reached, self.recorder.meter)
+        tools = self.toolbox if self.host.plan.toolbox.enabled else None
+        ears = Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
         try:
             ended = await self.host.work(made, dressed, asked, limits, ears)
             while record.steers and self._ended_well(ended.why):
@@ -129,6 +137,7 @@ class AttemptCourse:
                 ended = await self.host.work(made, dressed, asked, limits, ears)
         finally:
             await self._questions.over()
+        await self.toolbox.close()
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
@@ -169,6 +178,7 @@ class AttemptCourse:
         told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=self._guide)
         self.host.keep("prompt-next.txt", told)
         self.recorder.new_turn()
+        self.toolbox.new_turn()
         left = self.recorder.remaining_usd()
         return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
@@ -277,6 +287,7 @@ class AttemptCourse:
         """Its engine died while the agent worked: keep its work, let another try go on."""
         self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
         self._desk.withdraw("it was ended before it was answered", self.attempt.id)
+        await self.toolbox.close()
         if (self.folder / "work").exists():
             await self._collect()
         await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))

@@ -1,4 +1,4 @@
-"""Runs that an attempt spawns: each is a run of its own, paid from the attempt's budget, and ends with it at the latest."""
+"""Runs that an attempt spawns: each a run of its own, paid from the attempt's budget, and over when it is over."""
 
 from __future__ import annotations
 

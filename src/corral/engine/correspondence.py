@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
 from corral.engine.office import Office
+from corral.engine.recorder import Recorder
 from corral.errors import BadRequest
-from corral.events import Event, Mailed
+from corral.events import Mailed
 from corral.model import OPEN
 from corral.rules import mail
 from corral.rules.mail import Box, Circle, Place, Priority
@@ -36,8 +37,10 @@ class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Correspondence:
     """Writes and reads in the name of one attempt."""
 
-    def __init__(self, office: Office, who: Reader, emit: Callable[[Event], None], clean: Callable[[str], str]) -> None:
-        self._office, self._who, self._emit, self._clean = office, who, emit, clean
+    def __init__(self, office: Office, recorder: Recorder) -> None:
+        record = recorder.record
+        self._office, self._recorder = office, recorder
+        self._who = Reader(record.run, record.node, record.attempt.id)
 
     def circle(self) -> Circle:
         """Look who is there to write to."""
@@ -76,13 +79,13 @@ class Correspondence:
                 sender_attempt=who.attempt,
                 thread=named,
                 priority=mail.RANKS[priority],
-                text=self._clean(text),
+                text=self._recorder.redactor.text(text),
                 at=now,
             )
             for box in boxes
         ]
         self._office.mail.send(letters, mail.room)
-        self._emit(Mailed(to, text[:MOST_SHOWN], named, priority))
+        self._recorder.emit(Mailed(to, text[:MOST_SHOWN], named, priority))
         for run in {box.run for box in boxes}:
             self._office.family.rings.ring(run)
         return named, len(letters)
@@ -106,7 +109,7 @@ class Correspondence:
         return [shown(letter) for letter in self._office.mail.thread(self._who, name, MOST_THREAD)]
 
     def waiting(self) -> int:
-        return sum(self._office.mail.waiting(box.run, box.name) for box in mail.own(self.circle()))
+        return sum(self._office.mail.waiting(self._who.run, box) for box in (self._who.node, self._who.attempt))
 
     def close(self) -> None:
         """Give back what was taken and not dealt with: another try of the node may read it."""

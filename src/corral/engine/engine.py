@@ -23,6 +23,7 @@ from corral.world.trust import Trust
 
 if TYPE_CHECKING:
     from corral.engine.loop import Drive
+    from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
     from corral.engine.recorder import Listener
     from corral.rules.explain import Explained
@@ -40,6 +41,7 @@ class Engine:
         self.owner = custody.me()
         self._store: Store | None = None
         self._drives: dict[str, Drive] = {}
+        self._family: Family | None = None
         self._stopping: str | None = None
 
     @property
@@ -214,7 +216,7 @@ class Engine:
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
-        place = here(self.store.run(run).plan, self.store, self._dresser(run), listen)
+        place = here(self.store.run(run).plan, self._office(run, listen))
         drive = Drive(run, self.owner, self.store, place, listen)
         self._drives[run] = drive
         if self._stopping:
@@ -226,6 +228,19 @@ class Engine:
             if self.store.run(run).owner == self.owner:  # not over: whoever resumes it need not wait
                 self.store.release_lease(run, self.owner)
         return document.build(self.store, run)
+
+    def _office(self, run: str, listen: Listener) -> Office:
+        """Return what the toolboxes of a run share; all runs of this process are one family."""
+        from corral.engine.office import Family, Office  # noqa: PLC0415
+
+        self._family = self._family or Family(self.owner, self.drive, self._stop_child)
+        return Office(self._family, self.store, self._dresser(run), listen)
+
+    async def _stop_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].stop("the attempt that spawned it has ended")
+        else:
+            await self.stop(run, "its parent")
 
     def _dresser(self, run: str) -> Callable[[str], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""

@@ -1,4 +1,4 @@
-"""What the toolboxes of one run share: the store's letters and children, who is woken by what, how children are driven."""
+"""What the toolboxes of one run share: letters, parents and children, who is woken, how children are driven."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of one attempt, answered over MCP: what its agent asks for becomes letters, events, children and results."""
+"""The tools of one attempt, answered over MCP: letters, reports, questions, results of others, children, its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from corral.model import ENCODER
 from corral.rules import mcp, tools
 from corral.rules.mcp import Answer, Call, Server
 from corral.world.proxy.secret import Secret
-from corral.world.store.mail import Reader
 
 MOST_REPORTS = 2000  #: of one attempt
 INSTRUCTIONS = (
@@ -42,11 +41,9 @@ class Toolbox:
 
     def __init__(self, office: Office, recorder: Recorder, node: Node, host: Host) -> None:
         self._recorder, self._office, self._node = recorder, office, node
-        record = recorder.record
         self.token = Secret(secrets.token_urlsafe(32))
-        who = Reader(record.run, record.node, record.attempt.id)
-        self.mail = Correspondence(office, who, recorder.emit, lambda text: recorder.redactor.value(text))
-        self.results = Results(office, record, host)
+        self.mail = Correspondence(office, recorder)
+        self.results = Results(office, recorder.record, host)
         self.children = Children(office, recorder, node, host)
         self._asks = Asks(recorder)
         self._reports = 0
@@ -62,12 +59,18 @@ class Toolbox:
             return None
         return ENCODER.encode(told if batch else told[0])
 
+    def new_turn(self) -> None:
+        """Its agent is started once more: an earlier result does not count."""
+        self.finished.clear()
+        self._last = None
+
     async def close(self) -> None:
         """End what its agent leaves behind: children, letters it took; its own last word comes last."""
         await self.children.stop_all()
         self.mail.close()
         if self._last:
             self._recorder.emit(self._last)  # once more, after what its program said when it was ended
+            self._last = None
 
     async def _called(self, call: Call) -> Answer:
         try:
@@ -76,7 +79,7 @@ class Toolbox:
             return mcp.returned(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
         return mcp.returned(call, ENCODER.encode(result).decode())
 
-    async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, PLR0911, C901 -- a table, one row for each tool
+    async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
         match asked:
             case tools.ReportProgress():
                 return self._report(asked)

@@ -90,11 +90,6 @@ def _copies(place: Place, circle: Circle) -> list[Box]:
     return [Box(circle.run, place.node)] if place.node != circle.node else []
 
 
-def own(circle: Circle) -> tuple[Box, Box]:
-    """Return the boxes that an attempt reads."""
-    return Box(circle.run, circle.node), Box(circle.run, circle.attempt)
-
-
 def signature(circle: Circle, box: Box) -> str:
     """Return the name under which the reader can answer."""
     if box.run != circle.run:

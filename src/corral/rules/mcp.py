@@ -23,7 +23,7 @@ Id = str | int
 class _Message(Struct, frozen=True):
     jsonrpc: Literal["2.0"]
     method: str | UnsetType = UNSET
-    id: Id | None | UnsetType = UNSET
+    id: Id | UnsetType | None = UNSET
     params: Raw = Raw(b"{}")
 
 
@@ -102,7 +102,7 @@ def _asked(asked: Id, method: str, parameters: Raw, server: Server) -> Call | An
         data = {"supported": [MODERN, *HANDSHAKE], "requested": version.meta.version}
         return refused(asked, UNSUPPORTED, "a revision of the protocol that is not known here", data)
     about = {"name": server.name, "version": server.version}
-    said = {"capabilities": {"tools": {}}, "serverInfo": about, "instructions": server.instructions}
+    said: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": about, "instructions": server.instructions}
     match method:
         case "initialize":
             hello = msgspec.json.decode(parameters, type=_Hello)

@@ -70,8 +70,9 @@ class SendMail(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadMail(Struct, frozen=True, forbid_unknown_fields=True):
-    """Take the letters that wait for you, the most urgent first. Acknowledge each with ack_mail once you have dealt
-    with it: those you do not acknowledge in time are handed out again.
+    """Take the letters that wait for you, the most urgent first.
+
+    Acknowledge each with ack_mail once you have dealt with it: one that is not is handed out again later.
     """
 
     most: Annotated[int, Meta(ge=1, le=MOST_TAKEN)] = MOST_TAKEN

@@ -24,7 +24,7 @@ Answer = Callable[[bytes], Awaitable[bytes | None]]
 
 
 class RpcDoor:
-    """Serves a listening socket; owns it. `answer` is given a body and returns one, or None if nothing is to be said."""
+    """Serves a listening socket; owns it. `answer` is given a body and returns one, or None to say nothing."""
 
     def __init__(self, listener: socket.socket, token: Secret, answer: Answer, limits: Limits = LIMITS) -> None:
         self._token, self._answer, self._limits = token, answer, limits

@@ -1,4 +1,4 @@
-"""Letters between agents at work: each is kept until somebody says that it was read, and handed out again until then."""
+"""Letters between agents at work: each is handed out again until somebody says that it was read."""
 
 from __future__ import annotations
 
