@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
+from corral.engine.letterbox import Letterbox
 from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.questions import Questions
@@ -107,6 +109,8 @@ class AttemptCourse:
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
+        letters = self._letterbox(dressed)
+        told = "\n\n".join(filter(None, (told, letters.words() if letters and not record.continues else "")))
         for note in await self.host.fit(made, fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
@@ -131,17 +135,27 @@ class AttemptCourse:
         tools = self.toolbox if self.host.plan.toolbox.enabled else None
         ears = Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
         try:
-            ended = await self.host.work(made, dressed, asked, limits, ears)
-            while record.steers and self._ended_well(ended.why):
-                asked = self._another_turn(asked)
+            async with letters.open() if letters else contextlib.nullcontext():
                 ended = await self.host.work(made, dressed, asked, limits, ears)
+                while record.steers and self._ended_well(ended.why):
+                    asked = self._another_turn(asked)
+                    ended = await self.host.work(made, dressed, asked, limits, ears)
         finally:
             await self._questions.over()
+        if letters and self._ended_well(ended.why):
+            letters.dealt_with()
         await self.toolbox.close()
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
         self.recorder.step("worked")
+
+    def _letterbox(self, dressed: Outfit) -> Letterbox | None:
+        """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
+        if dressed.agent.facts.mcp or not self.host.plan.toolbox.enabled:
+            return None
+        letterbox = Letterbox(self.toolbox, self.host, self.folder)
+        return letterbox if letterbox.words() else None
 
     def _park(self, until: float, reason: str) -> None:
         """End an attempt before it starts: its agent's quota is known to be used up."""

@@ -153,13 +153,13 @@ class Children:
         plan, mine = self._host.plan, self._node.task
         if not asked.task.strip() or "\0" in asked.task:
             raise BadRequest("the task is empty, or no plain text")
-        role = asked.role or None
+        role, read_only = asked.role or None, asked.read_only or mine.read_only
         task = Task(
             prompt=asked.task,
             role=role,
             briefing=(briefing.role(role, Path(plan.repo)),) if role else (),
-            read_only=asked.read_only,
-            unchanged_ok=not asked.read_only,
+            read_only=read_only,
+            unchanged_ok=not read_only,
             timeout_seconds=mine.timeout_seconds,
             idle_seconds=mine.idle_seconds,
         )

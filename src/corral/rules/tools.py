@@ -154,12 +154,21 @@ Arguments = (
 )  # fmt: skip
 
 
+class Hints(Struct, frozen=True, rename="camel"):
+    """What a program may think of a tool: some leave out those that might change something where nothing is to be."""
+
+    read_only_hint: bool = True
+    destructive_hint: bool = False
+    open_world_hint: bool = False
+
+
 class Tool(Struct, frozen=True):
     """One tool as it is listed; its result is JSON in a text."""
 
     name: str
     description: str
     schema: Mapping[str, Any] = field(name="inputSchema")
+    annotations: Hints = Hints()  #: no file of the workspace is ever touched
 
 
 def _name(kind: type[Struct]) -> str:
@@ -182,7 +191,8 @@ def listed() -> tuple[Tool, ...]:
     found: list[Tool] = []
     for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
         part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
-        found.append(Tool(name, " ".join((kind.__doc__ or "").split()), part))
+        hints = Hints(read_only_hint=kind is not SpawnTask)
+        found.append(Tool(name, " ".join((kind.__doc__ or "").split()), part, hints))
     return tuple(found)
 
 
