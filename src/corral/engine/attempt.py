@@ -31,6 +31,7 @@ from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.world import collecting, workspace
 from corral.world.process import Limits
+from corral.world.workspace import Workspace
 
 
 class AttemptCourse:
@@ -130,14 +131,23 @@ class AttemptCourse:
             mcp=dressed.servers(),
             asks=dressed.profile.permissions == "ask",
         )
-        seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
+        why = await self._turns(made, dressed, asked, letters)
+        if self.host.boxes.memory_kills:
+            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
+        self._take(why)
+        self.recorder.step("worked")
+
+    async def _turns(self, made: Workspace, dressed: Outfit, asked: AgentTask, letters: Letterbox | None) -> str:
+        """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
+        task, scope = self.node.task, self.host.boxes.fitted.scope
+        seconds = min(task.timeout_seconds, scope.timeout_seconds or task.timeout_seconds)
         limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
         tools = self.toolbox if self.host.plan.toolbox.enabled else None
         ears = Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
         try:
             async with letters.open() if letters else contextlib.nullcontext():
                 ended = await self.host.work(made, dressed, asked, limits, ears)
-                while record.steers and self._ended_well(ended.why):
+                while self.record.steers and self._ended_well(ended.why):
                     asked = self._another_turn(asked)
                     ended = await self.host.work(made, dressed, asked, limits, ears)
         finally:
@@ -145,10 +155,7 @@ class AttemptCourse:
         if letters and self._ended_well(ended.why):
             letters.dealt_with()
         await self.toolbox.close()
-        if self.host.boxes.memory_kills:
-            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
-        self._take(ended.why)
-        self.recorder.step("worked")
+        return ended.why
 
     def _letterbox(self, dressed: Outfit) -> Letterbox | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""

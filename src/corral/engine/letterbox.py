@@ -29,8 +29,8 @@ WORDS = """# Other agents
 
 You work in a run with others: {names}. Their letters to you come as files into ~/mail/inbox. To write to one of
 them, or to `all`, put a file NAME.json with {{"to": "...", "text": "..."}} into ~/mail/outbox; "priority" (low, normal,
-high, urgent) and the "thread" of a letter that you answer may stand in it. What is refused comes back into ~/mail/refused.
-What those who are done have said lies in ~/outputs."""
+high, urgent) and the "thread" of a letter that you answer may stand in it. What is refused comes back into
+~/mail/refused. What those who are done have said lies in ~/outputs."""
 
 
 class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
