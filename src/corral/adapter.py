@@ -63,12 +63,18 @@ class McpProfile(Struct, frozen=True, kw_only=True):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """A program that offers an agent more tools, started by the agent itself inside its box; `[mcp.NAME]`."""
+    """A program that offers an agent more tools, started by the agent itself inside its box; `[mcp.NAME]`.
+
+    With a `url` it is there already, and speaks streamable HTTP; who cannot take that starts the command, which hands
+    on to it.
+    """
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Form(Struct, frozen=True, kw_only=True):
@@ -99,6 +105,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     oldest: str = ""  #: the first version that is known to work; an older one may not know our flags
     models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
     mcp: bool = False  #: can be given MCP servers
+    mcp_url: bool = False  #: takes those that are to be reached by a URL, always
     acp: str = ""  #: the command by which it speaks the Agent Client Protocol
     reads: tuple[str, ...] = ()  #: files of a repository that it takes for instructions by itself
     install: str = ""

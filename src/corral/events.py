@@ -106,6 +106,22 @@ class Noted(_Event, frozen=True):
     text: str
 
 
+class Reported(_Event, frozen=True):
+    """The agent told the person through its toolbox what it is doing."""
+
+    text: str
+    percent: float = 0.0  #: 0: not said
+
+
+class Mailed(_Event, frozen=True):
+    """The agent wrote to another."""
+
+    to: str
+    text: str  #: the beginning of it
+    thread: str = ""
+    priority: str = "normal"
+
+
 class Reached(_Event, frozen=True):
     """The agent asked for a host outside its box."""
 
@@ -129,7 +145,7 @@ class Moved(_Event, frozen=True):
 
 Event = (
     Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Planned | Heeded | Limited | Ended | Unparsed
-    | Noted | Reached | Checked | Moved
+    | Noted | Reported | Mailed | Reached | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.

@@ -144,6 +144,16 @@ class Request(Struct, frozen=True, kw_only=True):
     merge: Literal["never", "auto"] = "never"
 
 
+class ToolboxRules(Struct, frozen=True, kw_only=True):
+    """What agents at work may do with their toolbox; `[toolbox]` of config.toml and corral.toml."""
+
+    enabled: bool = True
+    depth: int = 2  #: how deep children of children go
+    children: int = 8  #: of a run that a person started, and all below it
+    agents: tuple[str, ...] = ()  #: that a child may be, besides those of the run
+    delegate: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: role to roles
+
+
 class RunPlan(Struct, frozen=True, kw_only=True):
     """All that is needed to carry out a run, now or after a crash; no secret is in it."""
 
@@ -160,6 +170,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     ignore: str = ""  #: what the repository hides from agents, as its base has it
     epoch: int = 0  #: how often a person had parts of it done again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
+    toolbox: ToolboxRules = ToolboxRules()
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class Acp:
             reports_cost=preset.reports_cost,
             steers="turn",
             mcp=True,
+            mcp_url=False,  # each says for itself, when it is asked
             acp="",
         )
 

@@ -128,7 +128,8 @@ class AcpConversation:
         return self._ask("authenticate", {"methodId": self._preset.login_method})
 
     def _open(self, *, fresh: bool = False) -> Line:
-        parameters: dict[str, object] = {"cwd": self._task.workspace, "mcpServers": wire.servers(self._task.mcp)}
+        given = wire.servers(self._task.mcp, self._agent.agent_capabilities.mcp_capabilities)
+        parameters: dict[str, object] = {"cwd": self._task.workspace, "mcpServers": given}
         if self._preset.meta:
             parameters["_meta"] = self._preset.meta
         if self._task.session and self._agent.agent_capabilities.load_session and not fresh:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -46,8 +46,13 @@ class Info(Struct):
     version: str | None = None
 
 
+class McpCapabilities(Struct):
+    http: bool = False
+
+
 class Capabilities(Camel):
     load_session: bool = False
+    mcp_capabilities: McpCapabilities | None = None
 
 
 class AuthMethod(Struct):
@@ -283,16 +288,21 @@ def opening(version: str) -> Line:
     return request(1, "initialize", {"protocolVersion": VERSION, "clientCapabilities": offered, "clientInfo": mine})
 
 
-def servers(given: Sequence[McpServer]) -> list[dict[str, object]]:
-    return [
-        {
-            "name": server.name,
-            "command": server.command,
-            "args": list(server.args),
-            "env": [{"name": name, "value": value} for name, value in server.env.items()],
-        }
-        for server in given
-    ]
+def servers(given: Sequence[McpServer], able: McpCapabilities | None) -> list[dict[str, object]]:
+    """Return the servers as the agent can take them: those with a URL by it, if it says so."""
+    return [_by_url(server) if server.url and able and able.http else _started(server) for server in given]
+
+
+def _by_url(server: McpServer) -> dict[str, object]:
+    return {"type": "http", "name": server.name, "url": server.url, "headers": _pairs(server.headers)}
+
+
+def _started(server: McpServer) -> dict[str, object]:
+    return {"name": server.name, "command": server.command, "args": list(server.args), "env": _pairs(server.env)}
+
+
+def _pairs(table: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in table.items()]
 
 
 def _line(message: dict[str, object]) -> Line:

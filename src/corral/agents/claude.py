@@ -52,6 +52,7 @@ class Claude:
         reports_cost=True,
         models="sonnet, opus, ...",
         mcp=True,
+        mcp_url=True,
         acp="claude-agent-acp",
         reads=("CLAUDE.md",),
         install="npm install -g @anthropic-ai/claude-code",
@@ -89,7 +90,7 @@ class Claude:
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
             stdin=_message(task.prompt).encode() + b"\n",
-            files=mcp.file(task.mcp, type="stdio"),
+            files=mcp.file(task.mcp, mcp.Form(kind="stdio")),
             talks=True,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct, field
@@ -64,6 +65,7 @@ class Codex:
             resumes=True,
             models="gpt-5",
             mcp=True,
+            mcp_url=True,
             acp="codex-acp",
             reads=("AGENTS.md",),
             install="npm install -g @openai/codex",
@@ -99,9 +101,16 @@ class Codex:
 
 
 def _server(server: McpServer) -> str:
-    env = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in server.env.items())
-    lines = (f"command = {json.dumps(server.command)}", f"args = {json.dumps(list(server.args))}", f"env = {{ {env} }}")
+    if server.url:
+        lines = [f"url = {json.dumps(server.url)}", f"http_headers = {_inline(server.headers)}"]
+    else:
+        lines = [f"command = {json.dumps(server.command)}", f"args = {json.dumps(list(server.args))}"]
+        lines += [f"env = {_inline(server.env)}"]
     return f"[mcp_servers.{server.name}]\n" + "\n".join(lines) + "\n"
+
+
+def _inline(table: Mapping[str, str]) -> str:
+    return "{ " + ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items()) + " }"
 
 
 def _sandbox(task: AgentTask) -> str:

@@ -33,6 +33,7 @@ class Copilot:
         resumes=True,  # by the id that it tells with its last line only
         models="gpt-5, ...",
         mcp=True,
+        mcp_url=True,
         acp="copilot --acp",
         reads=("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"),
         install="npm install -g @github/copilot",
@@ -59,7 +60,7 @@ class Copilot:
             argv=(self._profile.program or "copilot", *arguments),
             env={"COPILOT_AUTO_UPDATE": "false", **self._provider()},
             stdin=task.prompt.encode(),
-            files=mcp.file(task.mcp, type="local", tools=["*"]),
+            files=mcp.file(task.mcp, mcp.Form(kind="local", more={"tools": ["*"]})),
         )
 
     def _provider(self) -> dict[str, str]:

@@ -23,6 +23,8 @@ HINTS: dict[ErrorClass, str] = {
     "network": "is the address right? It says the same of a certificate it does not know (NODE_EXTRA_CA_CERTS)",
     "context_too_long": "give it a smaller task or fewer files",
 }
+#: Left to itself it offers no server's tools where it may only plan.
+POLICY = '[[rule]]\ntoolName = "*"\nmcpName = {name}\ndecision = "allow"\npriority = 100\nmodes = ["plan"]\n'
 
 
 class Gemini:
@@ -42,6 +44,7 @@ class Gemini:
         resumes=True,
         models="gemini-2.5-pro",
         mcp=True,
+        mcp_url=True,
         acp="gemini --acp",
         reads=("GEMINI.md",),
         install="npm install -g @google/gemini-cli",
@@ -62,7 +65,7 @@ class Gemini:
             argv=(self._profile.program or "gemini", *arguments),
             env={"GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_SANDBOX": "false"},
             stdin=task.prompt.encode(),
-            files={".gemini/settings.json": msgspec.json.encode(self._settings(task))},
+            files={".gemini/settings.json": msgspec.json.encode(self._settings(task)), **_policy(task)},
         )
 
     def _settings(self, task: AgentTask) -> dict[str, object]:
@@ -83,11 +86,17 @@ class Gemini:
                 "enableAutoUpdateNotification": False,
                 "maxAttempts": 1 + trouble.own_retries(settings),
             },
-            "mcpServers": mcp.table(task.mcp, trust=True),
+            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:
         return GeminiConversation()
+
+
+def _policy(task: AgentTask) -> dict[str, bytes]:
+    """Return the rule that leaves it its toolbox where it may only plan: else it offers no server's tools there."""
+    lines = (POLICY.format(name=msgspec.json.encode(server.name).decode()) for server in task.mcp if server.url)
+    return {".gemini/policies/corral.toml": "".join(lines).encode()} if task.read_only and task.mcp else {}
 
 
 class _Problem(Struct):

@@ -51,6 +51,7 @@ class OpenCode:
         reports_cost=True,
         models="PROVIDER/MODEL",
         mcp=True,
+        mcp_url=True,
         acp="opencode acp",
         reads=("AGENTS.md", "CLAUDE.md"),
         install="npm install -g opencode-ai",
@@ -116,6 +117,8 @@ class OpenCode:
 
 
 def _server(server: McpServer) -> dict[str, object]:
+    if server.url:
+        return {"type": "remote", "url": server.url, "headers": dict(server.headers), "oauth": False, "enabled": True}
     command = [server.command, *server.args]
     return {"type": "local", "command": command, "environment": dict(server.env), "enabled": True}
 

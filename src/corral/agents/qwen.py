@@ -33,6 +33,7 @@ class Qwen:
         resumes=True,
         models="MODEL",
         mcp=True,
+        mcp_url=True,
         acp="qwen --acp",
         reads=("QWEN.md", "AGENTS.md"),
         install="npm install -g @qwen-code/qwen-code",
@@ -58,7 +59,7 @@ class Qwen:
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
             "model": {"generationConfig": {"maxRetries": trouble.own_retries(self._profile.settings)}},
-            "mcpServers": mcp.table(task.mcp, trust=True),
+            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
         }
         return Command(
             argv=(self._profile.program or "qwen", *arguments),

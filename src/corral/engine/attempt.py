@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -16,10 +17,12 @@ from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, scoping
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
+from corral.engine.letterbox import Letterbox
 from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
+from corral.engine.toolbox import Toolbox
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Checked, Ended, Event, Heeded, Moved, Noted
 from corral.flow import Node
@@ -29,12 +32,16 @@ from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
 from corral.world.merging import Combined
 from corral.world.process import Limits
+from corral.world.workspace import Workspace
 
 
 class AttemptCourse:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(self, recorder: Recorder, node: Node, dress: Callable[[], Outfit], host: Host) -> None:
+    def __init__(
+        self, recorder: Recorder, node: Node, dress: Callable[[], Outfit], host: Host, toolbox: Toolbox
+    ) -> None:
+        self.toolbox = toolbox
         self.recorder, self.node, self._dress, self.host = recorder, node, dress, host
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
@@ -55,7 +62,10 @@ class AttemptCourse:
         except StoreTrouble:
             raise  # nothing can be recorded: all stays as it is for `resume`
         except Exception as error:  # noqa: BLE001 -- also what nobody foresaw ends this attempt, not the whole run
+            await self.toolbox.close()
             await self._fail(error)
+        finally:
+            self.toolbox.children.abandon()  # all are over, unless this process is to leave at once
         if not self.record.kept and not can_continue(self.record):
             await workspace.remove(self.folder)
 
@@ -90,7 +100,7 @@ class AttemptCourse:
         record.resumes = dressed.agent.facts.resumes
         record.cost_usd = dressed.profile.cost_usd
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
-        self._guard.keep_secrets(dressed, fitted.scope.env)
+        self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
         if is_open(self.host.level, fitted.scope.net):
             self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
@@ -102,6 +112,8 @@ class AttemptCourse:
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = self._told()
+        letters = self._letterbox(dressed)
+        told = "\n\n".join(filter(None, (told, letters.words() if letters and not record.continues else "")))
         for note in await self.host.fit(made, fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
@@ -121,19 +133,10 @@ class AttemptCourse:
             mcp=dressed.servers(),
             asks=dressed.profile.permissions == "ask",
         )
-        seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
-        limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
-        ears = Ears(self._hear, self._guard.reached, self.recorder.meter)
-        try:
-            ended = await self.host.work(made, dressed, asked, limits, ears)
-            while record.steers and self._ended_well(ended.why):
-                asked = self._another_turn(asked)
-                ended = await self.host.work(made, dressed, asked, limits, ears)
-        finally:
-            await self._questions.over()
+        why = await self._turns(made, dressed, asked, letters)
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
-        self._take(ended.why)
+        self._take(why)
         self.recorder.step("worked")
 
     def _told(self) -> str:
@@ -167,6 +170,33 @@ class AttemptCourse:
             )
         self.recorder.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
         return await merging.combine_marked(self.host.repository, self.record.heads, "Combine steps, with conflicts")
+
+    async def _turns(self, made: Workspace, dressed: Outfit, asked: AgentTask, letters: Letterbox | None) -> str:
+        """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
+        task, scope = self.node.task, self.host.boxes.fitted.scope
+        seconds = min(task.timeout_seconds, scope.timeout_seconds or task.timeout_seconds)
+        limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+        tools = self.toolbox if self.host.plan.toolbox.enabled else None
+        ears = Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
+        try:
+            async with letters.open() if letters else contextlib.nullcontext():
+                ended = await self.host.work(made, dressed, asked, limits, ears)
+                while self.record.steers and self._ended_well(ended.why):
+                    asked = self._another_turn(asked)
+                    ended = await self.host.work(made, dressed, asked, limits, ears)
+        finally:
+            await self._questions.over()
+        if letters and self._ended_well(ended.why):
+            letters.dealt_with()
+        await self.toolbox.close()
+        return ended.why
+
+    def _letterbox(self, dressed: Outfit) -> Letterbox | None:
+        """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
+        if dressed.agent.facts.mcp or not self.host.plan.toolbox.enabled:
+            return None
+        letterbox = Letterbox(self.toolbox, self.host, self.folder)
+        return letterbox if letterbox.words() else None
 
     def _park(self, until: float, reason: str) -> None:
         """End an attempt before it starts: its agent's quota is known to be used up."""
@@ -203,6 +233,7 @@ class AttemptCourse:
         told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=self._guide)
         self.host.keep("prompt-next.txt", told)
         self.recorder.new_turn()
+        self.toolbox.new_turn()
         left = self.recorder.remaining_usd()
         return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
@@ -321,6 +352,7 @@ class AttemptCourse:
         """Its engine died while the agent worked: keep its work, let another try go on."""
         self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
         self._desk.withdraw("it was ended before it was answered", self.attempt.id)
+        await self.toolbox.close()
         if (self.folder / "work").exists():
             await self._collect()
         await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
+    from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
@@ -47,6 +48,7 @@ class Engine:
         self.owner = custody.me()
         self._store: Store | None = None
         self._drives: dict[str, Drive] = {}
+        self._family: Family | None = None
         self._stopping: str | None = None
 
     @property
@@ -231,7 +233,7 @@ class Engine:
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
-        place = here(self.store.run(run).plan, self.store, self._dresser(run), listen)
+        place = here(self.store.run(run).plan, self._office(run, listen))
         drive = Drive(run, self.owner, self.store, place, listen)
         drive.patient = patient
         self._drives[run] = drive
@@ -261,6 +263,19 @@ class Engine:
                 say(f"not merged: {error}")
                 self.store.note(run, Noted(f"not merged: {error}"), at=time.time())
                 self.store.flush()
+
+    def _office(self, run: str, listen: Listener) -> Office:
+        """Return what the toolboxes of a run share; all runs of this process are one family."""
+        from corral.engine.office import Family, Office  # noqa: PLC0415
+
+        self._family = self._family or Family(self.owner, self.drive, self._stop_child)
+        return Office(self._family, self.store, self._dresser(run), listen)
+
+    async def _stop_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].stop("the attempt that spawned it has ended")
+        else:
+            await self.stop(run, "its parent")
 
     def _dresser(self, run: str) -> Callable[[str], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -31,6 +32,7 @@ from corral.world import caches, collecting, process, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits, Talk
+from corral.world.proxy.secret import Secret
 from corral.world.sandbox.confine import agent_owner, confine, own_processes
 from corral.world.sandbox.links import dangerous_links
 from corral.world.sandbox.profile import Box
@@ -39,8 +41,18 @@ from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
 IDLE_SECONDS = 3600.0
+FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
+
+
+class Tools(Protocol):
+    """What an agent at work can call, and what it says with it."""
+
+    token: Secret
+    finished: asyncio.Event
+
+    async def answer(self, body: bytes) -> bytes | None: ...
 
 
 class Ears(Struct, frozen=True):
@@ -49,6 +61,7 @@ class Ears(Struct, frozen=True):
     emit: Callable[[Event], None]
     reached: Callable[[str, int, bool, str], None]
     metered: Callable[[str | None, Tokens], None]
+    tools: Tools | None = None
 
 
 class Host:
@@ -149,6 +162,7 @@ class Host:
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
         dressed, network = await self._connect(dressed, ears)
+        task, bridge = _equipped(task, dressed, network, ears.tools)
         command = dressed.agent.start(task)
         argv, readable = dressed.resolve(command)
         if command.cwd:
@@ -160,7 +174,7 @@ class Host:
         if boxed and "PATH" not in env and (first := dressed.search(command)):
             env["PATH"] = os.pathsep.join([*first, self.boxes.box(made, folder).env["PATH"]])
         writable = (folder / "out",) if boxed else ()
-        box = self.boxes.box(made, folder, network=network, env=env, readable=readable, writable=writable)
+        box = self.boxes.box(made, folder, network=network, env=env, readable=[*readable, *bridge], writable=writable)
         # One box is quicker than two, and whoever works there may collect there; but it must see what is to be kept.
         limited = self.boxes.fitted.scope.file_mb or self.boxes.fitted.scope.cpu_seconds
         alone = alone and not limited and not self._hidden(made)
@@ -182,6 +196,7 @@ class Host:
         try:
             ended = await self._follow(
                 listening,
+                ears.tools.finished if ears.tools else asyncio.Event(),
                 lambda stop: self.boxes.follow(
                     structs.replace(program, stop=stop), box, limits, network, listening.talk
                 ),
@@ -210,13 +225,19 @@ class Host:
             ears.emit(Noted(f"the key in {name} is in its box: {dressed.name} cannot be told another address"))
         return dressed, network
 
-    async def _follow(self, listening: Listening, follow: Callable[[asyncio.Event], Awaitable[Exit]]) -> Exit:
+    async def _follow(
+        self, listening: Listening, finished: asyncio.Event, follow: Callable[[asyncio.Event], Awaitable[Exit]]
+    ) -> Exit:
         """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
         halt = asyncio.Event()
         asked = asyncio.Event()
 
         async def stopping() -> None:
-            await self.stop.wait()
+            await _either(self.stop, finished)
+            if not self.stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(FINISH_SECONDS):
+                        await self.stop.wait()
             if listening.cancel():
                 asked.set()
                 await asyncio.sleep(CANCEL_SECONDS)
@@ -227,6 +248,8 @@ class Host:
             ended = await follow(halt)
         finally:
             watching.cancel()
+        if finished.is_set() and not self.stop.is_set():
+            return structs.replace(ended, why="exited")
         return structs.replace(ended, why="stopped") if asked.is_set() else ended
 
     def tell(self, order: Telling) -> bool:
@@ -239,6 +262,10 @@ class Host:
 
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
+
+    def put(self, folder: Path, name: str, content: bytes) -> None:
+        """Put a file where the agent finds it: below its HOME."""
+        workspace.write_below(folder / "home", name, io.BytesIO(content), self._owner)
 
     def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():
@@ -370,6 +397,26 @@ class Host:
             for stream in streams.values():
                 take(stream.close())
             log.close()
+
+
+async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(each.wait()) for each in (one, other)]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _equipped(
+    task: AgentTask, dressed: Outfit, network: Network, tools: Tools | None
+) -> tuple[AgentTask, Sequence[Path]]:
+    """Give an agent that takes MCP servers its toolbox; return what its box must show besides."""
+    if tools is None or not dressed.agent.facts.mcp:
+        return task, ()
+    url = network.offer(tools.token, tools.answer)
+    server, shown = dressed.toolbox(url, tools.token.reveal())
+    return structs.replace(task, mcp=(*task.mcp, server)), shown
 
 
 def _quoted(value: str) -> str:

@@ -7,13 +7,12 @@ from typing import Protocol
 
 from corral.engine.attempt import AttemptCourse
 from corral.engine.host import Host
-from corral.engine.outfit import Outfit
+from corral.engine.office import Office
 from corral.engine.places import repository_of
 from corral.engine.recorder import Recorder
-from corral.engine.telling import Listener
+from corral.engine.toolbox import Toolbox
 from corral.flow import Node
 from corral.model import AttemptRecord, RunPlan
-from corral.world.store.sqlite import Store
 
 
 class Course(Protocol):
@@ -29,14 +28,16 @@ class Course(Protocol):
 Place = Callable[[AttemptRecord, Node], Course]
 
 
-def here(plan: RunPlan, store: Store, dress: Callable[[str], Outfit], listen: Listener) -> Place:
+def here(plan: RunPlan, office: Office) -> Place:
     """Return what carries out attempts of a run in this process."""
+    store = office.store
     repository = repository_of(plan, store.folder)
 
     def course(record: AttemptRecord, node: Node) -> Course:
         host = Host(plan, node.task, repository, store.folder, record.attempt.id)
         host.base = record.base if record.base is not None else plan.base
-        recorder = Recorder(record, store, listen, node.task.budget_usd)
-        return AttemptCourse(recorder, node, lambda: dress(record.attempt.agent), host)
+        recorder = Recorder(record, store, office.listen, node.task.budget_usd)
+        toolbox = Toolbox(office, recorder, node, host)
+        return AttemptCourse(recorder, node, lambda: office.dress(record.attempt.agent), host, toolbox)
 
     return course

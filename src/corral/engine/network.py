@@ -25,9 +25,10 @@ from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.forward import Forward
 from corral.world.proxy.provider import Key, Provider, Upstream
+from corral.world.proxy.rpc import PATH, Answer, RpcDoor
 from corral.world.proxy.secret import Secret
 
-EGRESS, PROVIDER = 8118, 8119  #: ports on the box's own loopback
+EGRESS, PROVIDER, TOOLBOX = 8118, 8119, 8120  #: ports on the box's own loopback
 UNPRIVILEGED = 1024
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
@@ -54,7 +55,8 @@ class Network:
         self._upstream: Upstream | None = None
         self._key: Key | None = None
         self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
-        self._bound: socket.socket | None = None
+        self._bound: dict[int, socket.socket] = {}  # where the box has no loopback of its own
+        self._toolbox: tuple[Secret, Answer] | None = None
         self._provider: Provider | None = None
 
     async def allow(self) -> None:
@@ -87,7 +89,7 @@ class Network:
         if present:
             real = Secret(dressed.env[present[0]])
             self._key = Key(real=real, placeholder=mask, query=("key",), needed=not self.own)
-        address = f"http://127.0.0.1:{PROVIDER if self.own else self._bind()}"
+        address = f"http://127.0.0.1:{self._port(PROVIDER)}"
         settings = {**profile.settings, provider.address: address}
         dropped = facts.keys if present else provider.keys  # what it logs in with otherwise goes on as it is
         env = {name: value for name, value in dressed.env.items() if name not in dropped}
@@ -99,6 +101,11 @@ class Network:
         agent = agents.find(dressed.name, {dressed.name: changed})
         return structs.replace(dressed, agent=agent, profile=changed, env=env)
 
+    def offer(self, token: Secret, answer: Answer) -> str:
+        """Let the box reach a toolbox; return its URL."""
+        self._toolbox = token, answer
+        return f"http://127.0.0.1:{self._port(TOOLBOX)}{PATH}"
+
     @property
     def trouble(self) -> str | None:
         """Return why the provider could not be reached from here: its agent only saw our own answer to that."""
@@ -109,14 +116,20 @@ class Network:
         """Return the ports on the box's own loopback that we answer."""
         if not self.own:
             return ()
-        return (EGRESS, *([PROVIDER] if self._upstream else []), *self._here())
+        return (EGRESS, *self._answered(), *self._here())
+
+    def _answered(self) -> list[int]:
+        """Return the ports of ours besides the proxy's."""
+        return [*([PROVIDER] if self._upstream else []), *([TOOLBOX] if self._toolbox else [])]
 
     def _here(self) -> list[int]:
         """Return the ports of this machine's own loopback that were named: programs speak to those without a proxy."""
         found = [re.fullmatch(r"(?:localhost|127\.0\.0\.1|\[::1\]):(\d+)", word) for word in self._words]
         ports = [int(each.group(1)) for each in found if each] if self.own else []
         # Those below 1024 nobody may listen on in the box: they are reached through the proxy.
-        return [port for port in dict.fromkeys(ports) if port >= UNPRIVILEGED and port not in (EGRESS, PROVIDER)]
+        return [
+            port for port in dict.fromkeys(ports) if port >= UNPRIVILEGED and port not in (EGRESS, PROVIDER, TOOLBOX)
+        ]
 
     @property
     def env(self) -> dict[str, str]:
@@ -149,18 +162,25 @@ class Network:
         if sockets:
             rule = hosts.read(tuple(dict.fromkeys(self._words)))
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
-        answered = sockets[1] if self.own and self._upstream else self._bound
-        if self._upstream and answered:
-            self._provider = Provider(answered, self._upstream, self._key, self._meter, dialer=dialer)
+        ours = dict(zip(self._answered(), sockets[1:], strict=False)) if self.own else self._bound
+        if self._upstream and PROVIDER in ours:
+            self._provider = Provider(ours[PROVIDER], self._upstream, self._key, self._meter, dialer=dialer)
             await stack.enter_async_context(self._provider)
+        if self._toolbox and TOOLBOX in ours:
+            await stack.enter_async_context(RpcDoor(ours[TOOLBOX], *self._toolbox))
         for listener, port in zip(sockets[len(sockets) - len(self._here()) :], self._here(), strict=True):
             await stack.enter_async_context(Forward(listener, port))
 
-    def _bind(self) -> int:
-        """Listen on the machine's own loopback: the word that stands for the key is what lets a request through."""
-        self._bound = socket.create_server(("127.0.0.1", 0))
-        self._bound.setblocking(False)  # noqa: FBT003
-        return int(self._bound.getsockname()[1])
+    def _port(self, wanted: int) -> int:
+        """Return the port at which the box finds us: where it has no loopback of its own, any of the machine's.
+
+        There a word that only the box knows is what lets a request through.
+        """
+        if self.own:
+            return wanted
+        bound = self._bound[wanted] = socket.create_server(("127.0.0.1", 0))
+        bound.setblocking(False)  # noqa: FBT003
+        return int(bound.getsockname()[1])
 
 
 def _went_well(task: asyncio.Task[None]) -> bool:

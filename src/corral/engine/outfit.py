@@ -21,6 +21,7 @@ PACKAGE = Path(__file__).parent.parent  #: of an editable installation it lies o
 LOOP = "corral:loop"
 PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
 #: Programs of ours that need nothing but the standard library and one file to play.
+BRIDGE = PACKAGE / "bridge.py"
 PLAYERS = {"corral:player": PACKAGE / "player.py", "corral:replayer": PACKAGE / "replayer.py"}
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 
@@ -51,6 +52,20 @@ class Outfit(Struct, frozen=True):
             )
             for (name, profile), (words, _) in zip(self.mcp.items(), self._located().values(), strict=False)
         )
+
+    def toolbox(self, url: str, token: str) -> tuple[McpServer, list[Path]]:
+        """Return the attempt's toolbox as one more server, and what must be readable for those who start it."""
+        facts, python = self.agent.facts, Path(os.path.realpath(sys.executable))
+        shown = [] if facts.mcp_url else [*visible.needs(python, os.environ), BRIDGE]
+        server = McpServer(
+            name="corral" if "corral" not in self.mcp else "corral_toolbox",
+            command=str(python),
+            args=("-IS", str(BRIDGE)),
+            env={"CORRAL_TOOLBOX": url, "CORRAL_TOOLBOX_TOKEN": token},
+            url=url,
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        return server, shown
 
     def _located(self) -> dict[str, tuple[list[str], list[Path]]]:
         """Return for each MCP server its command with whole paths, and what must be readable for it."""

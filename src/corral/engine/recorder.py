@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from msgspec import structs
@@ -32,6 +33,7 @@ class Recorder:
         self._events = self._vital = self._bytes = 0
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
+        self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it spawned have cost
         self._metered = Tokens()
         self.has_account = False  #: its quota is one for all runs of its agent
         self.over_budget = False
@@ -148,7 +150,8 @@ class Recorder:
         if self._budget_usd is None:
             return None
         tries = [each.attempt for each in self._store.attempts(self.record.run) if each.node == self.record.node]
-        return self._budget_usd - sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
+        before = sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
+        return self._budget_usd - before - self.below_usd()
 
 
 def _cut(event: Event) -> Event:

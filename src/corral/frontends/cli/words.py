@@ -18,10 +18,12 @@ from corral.events import (
     Event,
     Heeded,
     Limited,
+    Mailed,
     Moved,
     Noted,
     Planned,
     Reached,
+    Reported,
     Said,
     Spent,
     Started,
@@ -192,6 +194,10 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"? {line}"
         case Noted(text):
             return f"({text})"
+        case Reported(text, percent):
+            return f"reports{f' ({percent:.0f} %)' if percent else ''}: {text}"
+        case Mailed(to, text):
+            return f"writes to {to}: {text}"
         case Reached(host, port, allowed, reason):
             return f"({'reached' if allowed else 'was refused'} {host}:{port}{'' if allowed else f': {reason}'})"
         case Checked(check):

@@ -1,0 +1,56 @@
+"""Which run was spawned by which attempt of another, and what all below it have spent."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from msgspec import Struct
+
+from corral.world.store.sqlite import Store
+
+
+class Child(Struct, frozen=True, kw_only=True):
+    """A run and the attempt that spawned it."""
+
+    run: str
+    root: str
+    parent: str
+    node: str
+    attempt: str
+    depth: int
+    budget_usd: float | None
+    at: float
+
+
+class Lineage:
+    """Parents and children of all runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, child: Child) -> None:
+        self._store.do("add_child", **{name: getattr(child, name) for name in Child.__struct_fields__})
+
+    def of(self, run: str) -> Child | None:
+        """Return how a run came to be, None for one that a person started."""
+        found = self._found("child", run=run)
+        return found[0] if found else None
+
+    def below_attempt(self, attempt: str) -> list[Child]:
+        return self._found("children_of_attempt", attempt=attempt)
+
+    def below_run(self, run: str) -> list[Child]:
+        return self._found("children_of_run", run=run)
+
+    def count(self, root: str) -> int:
+        """Return how many runs there are below the one at the top, at every depth."""
+        return cast("int", self._store.rows("children_of_root", root=root)[0]["count"])
+
+    def spent_usd(self, run: str) -> float:
+        """Return what a run and all below it have cost so far, as far as it is known."""
+        return cast("float", self._store.rows("spent_from", run=run)[0]["usd"])
+
+    def _found(self, query: str, **values: str) -> list[Child]:
+        return [
+            Child(**{name: row[name] for name in Child.__struct_fields__}) for row in self._store.rows(query, **values)
+        ]

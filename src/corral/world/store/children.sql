@@ -1,0 +1,24 @@
+-- Runs that were spawned by an attempt of another.
+
+-- name: add_child
+INSERT INTO children (run, root, parent, node, attempt, depth, budget_usd, at)
+VALUES (:run, :root, :parent, :node, :attempt, :depth, :budget_usd, :at)
+
+-- name: child
+SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHERE run = :run
+
+-- name: children_of_attempt
+SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHERE attempt = :attempt ORDER BY run
+
+-- name: children_of_run
+SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHERE parent = :run ORDER BY run
+
+-- name: children_of_root
+SELECT count(*) AS count FROM children WHERE root = :root
+
+-- name: spent_from
+WITH RECURSIVE below (run) AS (
+  SELECT :run
+  UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
+)
+SELECT coalesce(sum(a.usd), 0.0) AS usd FROM attempts a JOIN below b ON a.run = b.run
