@@ -193,7 +193,7 @@ class AttemptCourse:
 
     def _letterbox(self, dressed: Outfit) -> Letterbox | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
-        if dressed.agent.facts.mcp or not self.host.plan.toolbox.enabled:
+        if dressed.agent.facts.mcp or self.node.kind == "run" or not self.host.plan.toolbox.enabled:
             return None
         letterbox = Letterbox(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
