@@ -267,6 +267,8 @@ class Attempt(Struct, kw_only=True):
     deletions: int = 0
     checks: tuple[CheckResult, ...] = ()
     sandbox: SandboxReport = SandboxReport()
+    scores: dict[str, float] = field(default_factory=dict[str, float])  #: what scorers gave it; more is better
+    votes: float | None = None  #: what a blind judge gave it, among those that are proven
     output: Any = None
 
 

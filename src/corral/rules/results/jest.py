@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -53,7 +53,7 @@ def read(output: str) -> Tally | None:
             file = opened[1].removeprefix("./")
         elif bad := _BAD.match(line):
             found = broken if bad[1].strip() == _NOT_RUN else failing
-            found[file if found is broken else f"{file} › {bad[1].strip()}"] = None
+            found[file if found is broken else f"{file} > {_plain(bad[1])}"] = None
     return _tally(counts["passed"], counts["failed"], counts["skipped"] + counts["todo"], [*failing], [*broken])
 
 
@@ -65,28 +65,29 @@ def read_json(output: str) -> Tally | None:
             report = msgspec.json.decode(line, type=_Report)
         except msgspec.MsgspecError:
             continue
-        names = [(_short(file, report), case) for file in report.test_results for case in file.assertion_results]
-        failing = [f"{file} › {case.full_name}" for file, case in names if case.status == "failed"]
-        broken = [
-            _short(file, report)
-            for file in report.test_results
-            if file.status == "failed" and not any(case.status == "failed" for case in file.assertion_results)
-        ]
+        folder = _folder([file.name for file in report.test_results])
+        files = [(file.name[len(folder) :], file) for file in report.test_results]
+        bad = [(name, case) for name, file in files for case in file.assertion_results if case.status == "failed"]
+        named = {name for name, _ in bad}
+        failing = [f"{name} > {case.full_name}" for name, case in bad]
+        broken = [name for name, file in files if file.status == "failed" and name not in named]
         skipped = report.num_pending_tests + report.num_todo_tests
         return _tally(report.num_passed_tests, report.num_failed_tests, skipped, failing, broken)
     return None
 
 
-def _tally(*counts: Any) -> Tally:
-    passed, failed, skipped, failing, broken = counts
+def _tally(passed: int, failed: int, skipped: int, failing: Sequence[str], broken: Sequence[str]) -> Tally:
     return Tally("jest", passed, failed + len(broken), skipped, (*failing, *broken))
 
 
-def _short(file: _File, report: _Report) -> str:
-    """Name a file without the folder all of them lie in: that is another one in each checkout."""
-    names = [each.name for each in report.test_results]
-    folders = [name.split("/")[:-1] for name in names]
-    common = 0
-    while folders and all(len(each) > common and each[common] == folders[0][common] for each in folders):
-        common += 1
-    return "/".join(file.name.split("/")[common:])
+def _plain(name: str) -> str:
+    return name.strip().replace(" \u203a ", " > ")  # the sign it puts between groups
+
+
+def _folder(names: Sequence[str]) -> str:
+    """Return the folder that all files lie in: it is another one in each checkout."""
+    if not names:
+        return ""
+    low, high = min(names), max(names)
+    same = next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[: low.rfind("/", 0, same) + 1]
