@@ -25,8 +25,9 @@ from corral.errors import CorralError, SetupFailed
 from corral.events import Event, Noted
 from corral.flow import Task
 from corral.model import CheckResult, Level, Net, RunPlan, Tokens
-from corral.rules import naming
+from corral.rules import naming, results
 from corral.rules.redact import Redactor, likely
+from corral.rules.results import junit
 from corral.world import caches, collecting, process, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
@@ -38,6 +39,8 @@ from corral.world.scope import Machine
 from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
+MOST_COUNTED = 4 << 20  #: of a check's output, from its end: where test programs tell how many passed
+MOST_SHOWN = 8000
 IDLE_SECONDS = 3600.0
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
@@ -313,20 +316,20 @@ class Host:
         self, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
     ) -> list[CheckResult]:
         """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards."""
-        results: list[CheckResult] = []
+        found: list[CheckResult] = []
         cache, self.boxes.cache = self.boxes.cache, None  # what an agent left there must not sway its checks
         try:
             made = await self.make(folder, commit)
             for place, check in enumerate(checks, 1):
-                results.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
-                told(results[-1])
+                found.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
+                told(found[-1])
         finally:
             self.boxes.cache = cache
             await workspace.remove(folder)
-        return results
+        return found
 
     async def _check(self, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
-        tail = Tail()
+        tail = Tail(MOST_COUNTED)
         path = self.logs / f"{name}.log"
         limits = Limits(timeout_seconds=self.task.timeout_seconds)
         started = time.monotonic()
@@ -346,9 +349,15 @@ class Host:
             exit_code=ended.code,
             seconds=round(time.monotonic() - started, 3),
             note=note.get(ended.why, ""),
-            output=tail.text(),
+            output=tail.text(MOST_SHOWN),
             log=str(path.relative_to(self.state)),
+            tests=results.tally(tail.text(), self._reports(made, check)),
         )
+
+    def _reports(self, made: Workspace, check: str) -> list[str]:
+        """Read the test reports that a check was told to write."""
+        found = [workspace.read_below(made.tree, name, MOST_COUNTED) for name in junit.named_by(check)]
+        return [content.decode(errors="replace") for content in found if content]
 
     async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
         streams = {name: self.redactor.stream() for name in ("stdout", "stderr")}
