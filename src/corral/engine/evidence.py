@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import msgspec
 from msgspec import structs
 
 from corral.engine.host import Host

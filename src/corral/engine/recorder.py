@@ -50,6 +50,10 @@ class Recorder:
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
         self.ended = None
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
         return self._store.transaction()
