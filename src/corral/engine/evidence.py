@@ -56,8 +56,8 @@ class Evidence:
         return results
 
     def _worth_comparing(self, results: Sequence[CheckResult]) -> bool:
-        """A check that passes and tells of no tests is as good as it can be: the base could add nothing."""
-        return self._races or any(not each.passed or each.tests for each in results)
+        """A check that passes and has nothing to do with tests is as good as it can be: the base could add nothing."""
+        return self._races or any(not each.passed or each.tests or evidence.tests(each.command) for each in results)
 
     async def _before(self, base: str, now: Sequence[CheckResult]) -> list[evidence.Sighting]:
         """Return how the checks ended at the base; looked at twice where the work's own failed by chance."""

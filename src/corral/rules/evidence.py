@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -15,6 +16,7 @@ STEERING = frozenset({
     "Makefile", "makefile", "GNUmakefile", "justfile", "Cargo.toml", "go.mod", "build.gradle", "build.gradle.kts",
     "pom.xml", "phpunit.xml", ".rspec", "Rakefile", "deno.json", ".mocharc.json", ".mocharc.js", ".mocharc.yml",
 })  # fmt: skip
+TESTS = re.compile(r"\btests?\b|pytest|unittest|jest|vitest|mocha|\btox\b|\bnox\b|rspec|phpunit|ctest|\bprove\b|junit")
 STEERING_STEMS = ("jest.config", "vitest.config", "karma.conf", "playwright.config")
 
 
@@ -91,6 +93,11 @@ def missing(result: CheckResult, changed: Sequence[str]) -> CheckResult:
         return result
     why = f", and {', '.join(steering[:3])} changed" if steering else ""
     return structs.replace(result, note=f"`{result.command}` ran {now} tests; at the base it was {before}{why}")
+
+
+def tests(command: str) -> bool:
+    """Tell whether a command looks like one that runs tests: then it should tell of some, if it did at the base."""
+    return TESTS.search(command) is not None
 
 
 def steers(path: str) -> bool:
