@@ -327,6 +327,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     task_sha256: str
     corral: str
     at: str
+    seal: str = ""  #: made with this machine's key over all of the above
 
 
 class AttemptRecord(Struct, kw_only=True):

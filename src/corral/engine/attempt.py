@@ -23,12 +23,13 @@ from corral.engine.recorder import Recorder
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Ended, Event, Heeded, Moved, Noted
 from corral.flow import Node
-from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
-from corral.rules import judge, lanes, naming, prompt
+from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
+from corral.rules import judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
 from corral.world.merging import Combined
 from corral.world.process import Limits
+from corral.world.sealing import made_key
 
 
 class AttemptCourse:
@@ -312,7 +313,7 @@ class AttemptCourse:
         record.ended = time.time()
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
-            record.receipt = clean(self._receipt(attempt.commit))
+            record.receipt = receipts.seal(clean(self._receipt(attempt.commit)), made_key(self.host.state))
             await asyncio.gather(self._note(record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
@@ -344,9 +345,8 @@ class AttemptCourse:
         )
 
     async def _note(self, receipt: Receipt) -> None:
-        text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
         async with self.host.repository_lock():
-            await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, text)
+            await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))
 
     def _about(self) -> dict[str, str | None]:
         """Return what a hook is told."""
