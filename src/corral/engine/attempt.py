@@ -59,6 +59,8 @@ class AttemptCourse:
             await workspace.remove(self.folder)
 
     async def _steps(self) -> None:
+        if self.record.phase != "new":
+            await self.host.fit_again(self.attempt.agent)
         if self.record.phase == "working" and not self._had_finished():
             await self._salvage()
             return

@@ -123,6 +123,13 @@ class Host:
             notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
         return [*notes, *resolved.notes]
 
+    async def fit_again(self, agent: str) -> None:
+        """Have an agent's scope at hand where it does not work any more: after a crash, and for its checks."""
+        folder = self.repository.folder
+        machine = Machine(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
+        fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
+        self.boxes.fitted = await scoping.fit(fitted, machine)
+
     def _hidden(self, made: Workspace) -> list[str]:
         """Return what of the workspace the agent's box covers up."""
         masks = self.boxes.fitted.resolved.masks if own_processes(self.level) else ()

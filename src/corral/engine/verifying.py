@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.engine import scoping
 from corral.engine.host import Host
 from corral.engine.places import repository_of
 from corral.flow import Task
@@ -74,7 +73,7 @@ async def _again(
     """Run the checks that a receipt tells of once more, on its commit, in a box like then."""
     timeout = next((node.task.timeout_seconds for node in plan.flow.nodes if node.id == record.node), 3600.0)
     host = Host(plan, Task(prompt="verify", timeout_seconds=timeout), repository, state, receipt.attempt)
-    host.boxes.fitted = scoping.of_agent(plan.scopes, receipt.agent, plan.ignore)
+    await host.fit_again(receipt.agent)
     commands = [check.command for check in receipt.checks]
     if not commands:
         return ()

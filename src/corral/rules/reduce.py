@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
+from corral.flow import Reducer as How
 from corral.model import Attempt
 
-How = Literal["first", "last", "concat", "merge", "list", "preferred"]
 HOWS: tuple[How, ...] = get_args(How)
 
 

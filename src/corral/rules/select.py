@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
+from corral.flow import Select as How
 from corral.model import Attempt
 from corral.rules import evidence
 
-How = Literal["evidence", "cheapest", "first"]
 ALWAYS_FINE = ("net", "tried")  #: violations that did no harm
 
 
