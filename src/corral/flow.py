@@ -10,6 +10,8 @@ from msgspec import Struct, field
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Kind = Literal["task", "run", "gate", "merge", "join"]
 On = Literal["success", "failure", "always"]
+Select = Literal["evidence", "cheapest", "first"]
+Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
 MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
 
 
@@ -92,6 +94,12 @@ class Node(Struct, frozen=True, kw_only=True):
     repeat: Repeat | None = None
     gate: Gate | None = None
     merge: Landing | None = None
+    select: Select = "evidence"  #: how the best of several is found
+    scorers: tuple[str, ...] = ()  #: plug-ins by name, or commands that print a number; more is better
+    judge: AgentChoice | None = (
+        None  #: who compares the changes of those that are proven, without knowing whose they are
+    )
+    reduce: Reducer | None = None  #: how the outputs of its items or lanes become one
     share: float | None = None  #: of the flow's budget, between 0 and 1
 
 

@@ -15,6 +15,7 @@ import msgspec
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, scoping
+from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
 from corral.engine.letterbox import Letterbox
@@ -24,14 +25,15 @@ from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.events import Asked, Checked, Ended, Event, Heeded, Moved, Noted
+from corral.events import Asked, Ended, Event, Heeded, Moved, Noted
 from corral.flow import Node
-from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
-from corral.rules import judge, lanes, naming, prompt
+from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
+from corral.rules import judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
 from corral.world.merging import Combined
 from corral.world.process import Limits
+from corral.world.sealing import made_key
 from corral.world.workspace import Workspace
 
 
@@ -70,6 +72,8 @@ class AttemptCourse:
             await workspace.remove(self.folder)
 
     async def _steps(self) -> None:
+        if self.record.phase != "new":
+            await self.host.fit_again(self.attempt.agent)
         if self.record.phase == "working" and not self._had_finished():
             await self._salvage()
             return
@@ -310,35 +314,13 @@ class AttemptCourse:
         return await merging.with_marks(self.host.repository, commit, self.record.conflicts)
 
     async def _checks(self) -> list[CheckResult]:
-        """Run the checks on what was delivered, and once more with the base's own tests where those were changed."""
-        task, host, base = self.node.task, self.host, self.host.base
+        """Find out what the checks prove of what was delivered."""
+        task, base = self.node.task, self.host.base
         commit = self.attempt.commit or base
         if not task.checks or not (self.attempt.files_changed or task.read_only or task.unchanged_ok):
             return []
-
-        def told(result: CheckResult) -> None:
-            self.recorder.emit(Checked(result))
-
-        results = await host.check(self._beside("check"), commit, task.checks, told)
-        if base is None or commit is None or commit == base or not all(result.passed for result in results):
-            return results
-        changed, added = await host.repository.changed_and_added(base, commit)
-        guarded = judge.guarded_by(task.checks, task, changed, added)
-        if not guarded:
-            return results
-        original = await collecting.with_files_of(host.repository, commit, base, guarded)
-        again = await host.check(self._beside("recheck"), original, task.checks, lambda _: None)
-        return [
-            first if second.passed else self._only_with(guarded, first, second)
-            for first, second in zip(results, again, strict=True)
-        ]
-
-    def _only_with(self, guarded: list[str], first: CheckResult, second: CheckResult) -> CheckResult:
-        files = ", ".join(guarded[:5])
-        note = f"`{first.command}` passes only with changed tests: {files}"
-        noted = msgspec.structs.replace(first, note=note, output=second.output, log=second.log)
-        self.recorder.emit(Checked(noted))
-        return noted
+        prover = Evidence(self.recorder, self.host, task, races=bool(self.node.rivals))
+        return await prover.prove(commit, base)
 
     def _had_finished(self) -> bool:
         """Look whether the agent had said its last word when its engine died: then it is not started again."""
@@ -379,7 +361,7 @@ class AttemptCourse:
         record.ended = time.time()
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
-            record.receipt = clean(self._receipt(attempt.commit))
+            record.receipt = receipts.seal(clean(self._receipt(attempt.commit)), made_key(self.host.state))
             await asyncio.gather(self._note(record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
@@ -411,9 +393,8 @@ class AttemptCourse:
         )
 
     async def _note(self, receipt: Receipt) -> None:
-        text = msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
         async with self.host.repository_lock():
-            await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, text)
+            await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))
 
     def _about(self) -> dict[str, str | None]:
         """Return what a hook is told."""
@@ -427,9 +408,6 @@ class AttemptCourse:
             "repo": plan.repo,
             "branch": attempt.branch,
         }
-
-    def _beside(self, name: str) -> Path:
-        return self.folder.with_name(f"{self.attempt.id}-{name}")
 
 
 def can_continue(record: AttemptRecord) -> bool:

@@ -14,7 +14,7 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
 from corral.events import Heard, Noted, Started, Stored
-from corral.model import OPEN, Attempt, Entry, NodeState, Request, Run, RunPlan, RunRecord
+from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
@@ -23,6 +23,7 @@ from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from corral.engine.outfit import Outfit
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
+    from corral.engine.verifying import Verification
     from corral.flow import Flow
     from corral.merging import MergeRecord, MergeRequest, Preview
 
@@ -109,6 +111,29 @@ class Engine:
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""
         return _pick(self.show(name), attempt)
+
+    def compare(self, name: str) -> Comparison:
+        """Put the attempts of a run side by side, each at the place it took."""
+        from corral.engine import comparing  # noqa: PLC0415
+
+        return comparing.compare(self.store, self.store.find(name))
+
+    def receipt(self, name: str, attempt: str | None = None) -> Receipt:
+        """Return the receipt of an attempt: the winner's, or else that of the last that has one."""
+        run = self.show(name)
+        records = {each.attempt.id: each.receipt for each in self.store.attempts(run.run)}
+        chosen = _pick(run, attempt)
+        found = records[chosen.id]
+        if found is None:
+            why = chosen.error.message if chosen.error else chosen.status
+            raise BadRequest(f"attempt {chosen.id} has no receipt: {why}", hint="only work that is done has one")
+        return found
+
+    async def verify(self, name: str, *, rerun: bool = False) -> Verification:
+        """Look whether the receipts of a run still hold."""
+        from corral.engine import verifying  # noqa: PLC0415
+
+        return await verifying.verify(self.store, self.store.find(name), rerun=rerun)
 
     def prompt(self, name: str, attempt: str | None = None) -> str:
         """Return exactly what an attempt's agent was told."""

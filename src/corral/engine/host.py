@@ -26,8 +26,9 @@ from corral.errors import CorralError, SetupFailed
 from corral.events import Event, Noted
 from corral.flow import Task
 from corral.model import CheckResult, Level, Net, RunPlan, Tokens
-from corral.rules import naming
+from corral.rules import naming, results
 from corral.rules.redact import Redactor, likely
+from corral.rules.results import junit
 from corral.world import caches, collecting, process, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
@@ -40,6 +41,8 @@ from corral.world.scope import Machine
 from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
+MOST_COUNTED = 4 << 20  #: of a check's output, from its end: where test programs tell how many passed
+MOST_SHOWN = 8000
 IDLE_SECONDS = 3600.0
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
@@ -132,6 +135,13 @@ class Host:
             found = await asyncio.to_thread(dangerous_links, made.tree)
             notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
         return [*notes, *resolved.notes]
+
+    async def fit_again(self, agent: str) -> None:
+        """Have an agent's scope at hand where it does not work any more: after a crash, and for its checks."""
+        folder = self.repository.folder
+        machine = Machine(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
+        fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
+        self.boxes.fitted = await scoping.fit(fitted, machine)
 
     def _hidden(self, made: Workspace) -> list[str]:
         """Return what of the workspace the agent's box covers up."""
@@ -344,20 +354,20 @@ class Host:
         self, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
     ) -> list[CheckResult]:
         """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards."""
-        results: list[CheckResult] = []
+        found: list[CheckResult] = []
         cache, self.boxes.cache = self.boxes.cache, None  # what an agent left there must not sway its checks
         try:
             made = await self.make(folder, commit)
             for place, check in enumerate(checks, 1):
-                results.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
-                told(results[-1])
+                found.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
+                told(found[-1])
         finally:
             self.boxes.cache = cache
             await workspace.remove(folder)
-        return results
+        return found
 
     async def _check(self, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
-        tail = Tail()
+        tail = Tail(MOST_COUNTED)
         path = self.logs / f"{name}.log"
         limits = Limits(timeout_seconds=self.task.timeout_seconds)
         started = time.monotonic()
@@ -377,9 +387,15 @@ class Host:
             exit_code=ended.code,
             seconds=round(time.monotonic() - started, 3),
             note=note.get(ended.why, ""),
-            output=tail.text(),
+            output=tail.text(MOST_SHOWN),
             log=str(path.relative_to(self.state)),
+            tests=results.tally(tail.text(), self._reports(made, check)),
         )
+
+    def _reports(self, made: Workspace, check: str) -> list[str]:
+        """Read the test reports that a check was told to write."""
+        found = [workspace.read_below(made.tree, name, MOST_COUNTED) for name in junit.named_by(check)]
+        return [content.decode(errors="replace") for content in found if content]
 
     async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
         streams = {name: self.redactor.stream() for name in ("stdout", "stderr")}

@@ -77,7 +77,8 @@ class Tail:
 
     def write(self, chunk: bytes) -> None:
         self._kept += chunk[-self._most :]
-        del self._kept[: -self._most]
+        if len(self._kept) > 2 * self._most:  # not each time: what is kept may be long
+            del self._kept[: -self._most]
 
-    def text(self) -> str:
-        return self._kept.decode(errors="replace")
+    def text(self, most: int | None = None) -> str:
+        return self._kept[-min(most or self._most, self._most) :].decode(errors="replace")

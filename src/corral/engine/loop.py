@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corral.engine.asking import Desk
 from corral.engine.attempt import can_continue
+from corral.engine.evidence import BESIDE
 from corral.engine.gates import Gates
 from corral.engine.local import Course, Place
 from corral.engine.orders import Orders
@@ -239,7 +240,7 @@ class Drive:
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
             folder = Path(record.folder)
-            for place in (folder, *(folder.with_name(f"{record.attempt.id}-{name}") for name in ("check", "recheck"))):
+            for place in (folder, *(folder.with_name(f"{record.attempt.id}-{name}") for name in BESIDE)):
                 if place.exists():
                     await workspace.remove(place)
 

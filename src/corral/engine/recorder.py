@@ -55,6 +55,10 @@ class Recorder:
         """Return where its run asks a person."""
         return Desk(self.record.run, self._store, self._listen)
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
         return self._store.transaction()

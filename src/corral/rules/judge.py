@@ -157,7 +157,7 @@ def guarded_by(checks: Sequence[str], task: Task, changed: Sequence[str], added:
     own = [path for path in changed if path in named or _inside(path, named) or is_test(path)]
     shadows = {f"{word}.py" for word in words} | {f"{word}/__init__.py" for word in words}
     new = [path for path in added if path in shadows or PurePosixPath(path).name in UNASKED]
-    return [path for path in (*own, *new) if not _names(task, path)]
+    return [path for path in (*own, *new) if not named_in(task, path)]
 
 
 def is_test(path: str) -> bool:
@@ -179,7 +179,7 @@ def _inside(path: str, named: set[str]) -> bool:
     )
 
 
-def _names(task: Task, path: str) -> bool:
+def named_in(task: Task, path: str) -> bool:
     """Tell whether the task names a file, by its path or its name, as a whole word."""
     words = {*re.findall(r"[\w./-]*\w", task.prompt), *task.files}
     return bool({word.removeprefix("./") for word in words} & {path, PurePosixPath(path).name})

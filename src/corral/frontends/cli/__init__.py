@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),
     "logs": ("look", "Show what the agents of a run said and did; -f goes on showing."),
     "diff": ("look", "Show the change a run made, as a patch."),
+    "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
+    "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "resume": ("act", "Go on with a run whose process was killed."),
     "steer": ("act", "Tell the agents of a run something while they work."),

@@ -80,10 +80,18 @@ def ls(*, most: int | None, as_json: bool) -> None:
 
 @click.command()
 @run_argument
+@click.option("--receipt", is_flag=True, help="Only the receipt of its winner: what was proven, and by what.")
+@click.option("--attempt", metavar="N", help="With --receipt: of this attempt.")
 @json_option
-def show(run: str, *, as_json: bool) -> None:
+def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None:
     """Show one run; RUN is an id, the beginning of one, or @last."""
     with engine() as opened:
+        if receipt:
+            text = msgspec.json.encode(opened.receipt(run, attempt))
+            click.echo((text if as_json else msgspec.json.format(text, indent=1)).decode())
+            return
+        if attempt is not None:
+            raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())

@@ -31,7 +31,7 @@ from corral.events import (
     Unparsed,
 )
 from corral.flow import short
-from corral.model import OPEN, Attempt, CheckResult, Cost, Run
+from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 
 COLOURS = {
     "done": "green",
@@ -159,7 +159,24 @@ def check_words(check: CheckResult) -> str:
     if check.note:
         return check.note
     verdict = "passed" if check.passed else f"FAILED ({check.exit_code})"
-    return f"{check.command}: {verdict}, {seconds(check.seconds)}"
+    parts = [verdict, *([tests_words(check.tests)] if check.tests else []), *_compared(check)]
+    return f"{check.command}: {', '.join(parts)}, {'known already' if check.cached else seconds(check.seconds)}"
+
+
+def tests_words(tests: Tally) -> str:
+    """Say how many tests ended how: `12 tests passed, 1 failed`."""
+    counts = ((tests.passed, "passed"), (tests.failed or None, "failed"), (tests.skipped or None, "skipped"))
+    known = [(number, word) for number, word in counts if number is not None]
+    words = [f"{number} {word}" for number, word in known[1:]]
+    first = [f"{known[0][0]} test{'' if known[0][0] == 1 else 's'} {known[0][1]}"] if known else []
+    return ", ".join([*first, *words])
+
+
+def _compared(check: CheckResult) -> list[str]:
+    """Say how it compares with the base."""
+    found = [f"{len(check.new_failures)} new"] if check.new_failures else []
+    found += [f"{len(check.old_failures)} at the base too"] if check.old_failures else []
+    return found + (["flaky"] if check.flaky else [])
 
 
 def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one line for each kind of event

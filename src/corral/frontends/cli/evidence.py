@@ -1,0 +1,105 @@
+"""`compare`, `verify`: what attempts proved, side by side, and whether their receipts still hold."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from corral.engine.comparing import Compared, ComparedCheck, ComparedNode
+from corral.engine.verifying import Verification
+from corral.frontends.cli import words
+from corral.frontends.cli.look import engine, json_option, run_argument
+
+HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME", "WHY")
+
+
+@click.command()
+@run_argument
+@json_option
+def compare(run: str, *, as_json: bool) -> None:
+    """Compare the attempts of a run: checks at the base and now, change, cost, time, and the place each took.
+
+    Look at one with `corral diff RUN N`; N is the number at the end of its id.
+    """
+    with engine() as opened:
+        found = opened.compare(run)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    if not found.nodes:
+        click.echo(f"run {found.run} has no attempt yet", err=True)
+    for place, node in enumerate(found.nodes):
+        click.echo("\n".join(([""] if place else []) + _table(node, named=len(found.nodes) > 1)))
+
+
+def _table(node: ComparedNode, *, named: bool) -> list[str]:
+    rows = [
+        (
+            f"{each.place}{' *' if each.winner else ''}",
+            each.attempt.rpartition("-")[2],
+            each.agent if not each.model else f"{each.agent}:{each.model.rpartition('/')[2]}",
+            each.status + (f" ({each.tries} tries)" if each.tries > 1 else ""),
+            "; ".join(map(_check, each.checks)) or "-",
+            str(each.new_failures),
+            f"{each.files_changed} file{'' if each.files_changed == 1 else 's'} +{each.insertions} -{each.deletions}",
+            str(len(each.outside)),
+            words.money(each.cost),
+            words.seconds(each.seconds),
+            each.reason + _extra(each),
+        )
+        for each in node.attempts
+    ]
+    head = [f"node {node.node}: {node.status}"] if named else []
+    return [*head, *words.table(HEAD, rows), f"{'winner' if node.winner else 'none'}: {node.why}"]
+
+
+def _check(check: ComparedCheck) -> str:
+    """Write `FAIL -> pass`, with counts of tests where they are known: `FAIL 3/4 -> pass 4/4`."""
+    after = _state(check.after) + _count(check.tests_after)
+    if check.before is None:
+        return after
+    return f"{_state(check.before)}{_count(check.tests_before)} -> {after}" + (" flaky" if check.flaky else "")
+
+
+def _state(passed: bool) -> str:  # noqa: FBT001
+    return "pass" if passed else "FAIL"
+
+
+def _count(tests: words.Tally | None) -> str:
+    return "" if tests is None or tests.passed is None else f" {tests.passed}/{tests.passed + tests.failed}"
+
+
+def _extra(each: Compared) -> str:
+    scores = [f"{name} {value:g}" for name, value in sorted(each.scores.items())]
+    return f" ({', '.join(scores)})" if scores else ""
+
+
+@click.command()
+@run_argument
+@click.option("--rerun", is_flag=True, help="Run the checks once more, on the very commit, in the box.")
+@json_option
+def verify(run: str, *, rerun: bool, as_json: bool) -> int:
+    """Look whether the receipts of a run still hold: commit, tree, diff, note, record and seal.
+
+    Exit codes: 0 all hold, 1 one does not, or the run has none.
+    """
+    import asyncio  # noqa: PLC0415 -- only this command of the module needs it
+
+    with engine() as opened:
+        found = asyncio.run(opened.verify(run, rerun=rerun))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        click.echo("\n".join(_lines(found)))
+    return 0 if found.holds else 1
+
+
+def _lines(found: Verification) -> list[str]:
+    if not found.receipts:
+        return [f"run {found.run} has no receipt: nothing of it is proven"]
+    lines: list[str] = []
+    for each in found.receipts:
+        good = ", ".join(point.what for point in each.points if point.holds)
+        lines.append(f"{'holds' if each.holds else 'BROKEN'}  {each.attempt} ({each.agent})  {good}")
+        lines += [f"  {point.what}: {point.words}" for point in each.points if not point.holds]
+    return lines

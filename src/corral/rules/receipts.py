@@ -1,0 +1,135 @@
+"""Receipts: how they are written, sealed, and held against what is found."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from corral.model import ENCODER, Attempt, CheckResult, Receipt
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What there is today, in the repository and in the store, of an attempt that has a receipt."""
+
+    attempt: Attempt
+    commit: bool  #: whether it is there
+    tree: str | None = None
+    diff_sha256: str | None = None
+    hidden: str | None = None  #: where the attempt's own ref points; None: it is gone
+    note: bytes | None = None
+    task_sha256: str | None = None  #: None: the task's text was filled in as it ran
+    key: bytes | None = None
+    again: tuple[CheckResult, ...] | None = None  #: the checks, run once more
+
+
+class Point(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    holds: bool
+    words: str = ""
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """One receipt, held against the world."""
+
+    attempt: str
+    agent: str
+    commit: str
+    holds: bool
+    points: tuple[Point, ...]
+
+
+def text(receipt: Receipt) -> bytes:
+    """Write a receipt as its note has it."""
+    return msgspec.json.format(ENCODER.encode(receipt), indent=1) + b"\n"
+
+
+def seal(receipt: Receipt, key: bytes) -> Receipt:
+    """Put a seal on a receipt, which only somebody with the key can make."""
+    return structs.replace(receipt, seal=_seal(receipt, key))
+
+
+def _seal(receipt: Receipt, key: bytes) -> str:
+    return hmac.new(key, ENCODER.encode(structs.replace(receipt, seal="")), hashlib.sha256).hexdigest()
+
+
+def verify(receipt: Receipt, found: Found) -> Verified:
+    """Hold a receipt against what is found; it holds only if every point does."""
+    points = tuple(_points(receipt, found))
+    return Verified(
+        attempt=receipt.attempt,
+        agent=receipt.agent,
+        commit=receipt.commit,
+        holds=all(point.holds for point in points),
+        points=points,
+    )
+
+
+def _points(receipt: Receipt, found: Found) -> list[Point]:
+    if not found.commit:
+        return [
+            Point("commit", holds=False, words=f"{receipt.commit} is not in the repository any more"),
+            _sealed(receipt, found),
+        ]
+    points = [
+        Point("commit", holds=True),
+        _same("tree", receipt.tree, found.tree),
+        _same("diff", receipt.diff_sha256, found.diff_sha256),
+        Point(
+            "ref",
+            holds=found.hidden in (None, receipt.commit),
+            words="" if found.hidden in (None, receipt.commit) else f"the attempt's own ref points to {found.hidden}",
+        ),
+        _noted(receipt, found),
+        _recorded(receipt, found.attempt),
+        _sealed(receipt, found),
+    ]
+    if found.task_sha256 is not None:
+        points.append(_same("task", receipt.task_sha256, found.task_sha256))
+    if found.again is not None:
+        points += _checked(receipt.checks, found.again)
+    return points
+
+
+def _same(what: str, said: str, now: str | None) -> Point:
+    holds = said == now
+    return Point(what, holds=holds, words="" if holds else f"the receipt says {said}, it is {now}")
+
+
+def _noted(receipt: Receipt, found: Found) -> Point:
+    if found.note is None:
+        return Point("note", holds=False, words="the note on the commit is gone")
+    holds = found.note.strip() == text(receipt).strip()
+    return Point(
+        "note", holds=holds, words="" if holds else "the note on the commit says something else than the store"
+    )
+
+
+def _recorded(receipt: Receipt, attempt: Attempt) -> Point:
+    names = ("status", "commit", "agent", "checks", "cost", "tokens", "sandbox")
+    other = [name for name in names if getattr(attempt, name) != getattr(receipt, name)]
+    words = f"the run document says something else about: {', '.join(other)}" if other else ""
+    return Point("record", holds=not other, words=words)
+
+
+def _sealed(receipt: Receipt, found: Found) -> Point:
+    if not receipt.seal:
+        return Point("seal", holds=False, words="it has no seal: an older corral made it, or somebody took it off")
+    if found.key is None:
+        return Point("seal", holds=False, words="the key that sealed it is not on this machine")
+    holds = hmac.compare_digest(receipt.seal, _seal(receipt, found.key))
+    return Point("seal", holds=holds, words="" if holds else "it was changed after it was sealed")
+
+
+def _checked(said: Sequence[CheckResult], again: Sequence[CheckResult]) -> list[Point]:
+    found: list[Point] = []
+    for then, now in zip(said, again, strict=True):
+        same = then.passed == now.passed
+        words = "" if same else now.note or f"it ended with {now.exit_code}, and with {then.exit_code} before"
+        found.append(Point(f"check `{then.command}`", holds=same, words=words))
+    return found

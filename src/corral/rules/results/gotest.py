@@ -1,0 +1,79 @@
+"""What `go test` prints, as text and with -json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from corral.model import Tally
+
+_TEST = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
+_PACKAGE = re.compile(r"^(ok|FAIL)\s+(\S+)\s+(?:\(cached\)|[\d.]+s|\[(?:build|setup) failed\])")
+_NO_TESTS = re.compile(r"^\?\s+\S+\s+\[no test files\]$")
+
+
+class _Said(Struct):
+    action: str = field(name="Action")
+    package: str = field(name="Package", default="")
+    test: str = field(name="Test", default="")
+
+
+_DECODER = msgspec.json.Decoder(_Said)
+
+
+def read(output: str) -> Tally | None:
+    """Read the text form; without -v it does not tell what passed."""
+    results: dict[tuple[str, str], str] = {}
+    waiting: dict[str, str] = {}
+    packages: list[tuple[str, str]] = []
+    for line in output.splitlines():
+        if test := _TEST.match(line):
+            waiting[test[2]] = test[1].lower()
+        elif package := _PACKAGE.match(line):
+            packages.append((package[1], package[2]))
+            results |= {(package[2], name): end for name, end in waiting.items()}
+            if package[1] == "FAIL" and "fail" not in waiting.values():
+                results[package[2], ""] = "fail"
+            waiting.clear()
+        elif _NO_TESTS.match(line):
+            waiting.clear()
+    if not packages:
+        return None
+    told = "=== RUN" in output or "--- PASS" in output
+    counted = _counted("go", results)
+    return counted if told else msgspec.structs.replace(counted, passed=None)
+
+
+def read_json(output: str) -> Tally | None:
+    results: dict[tuple[str, str], str] = {}
+    for line in output.splitlines():
+        if not line.startswith("{") or '"Action"' not in line:
+            continue
+        try:
+            said = _DECODER.decode(line)
+        except msgspec.MsgspecError:
+            continue
+        if said.package and said.action in ("pass", "fail", "skip"):
+            results[said.package, said.test] = said.action
+    if not results:
+        return None
+    told = {package for (package, name), end in results.items() if name and end == "fail"}
+    whole = {key: end for key, end in results.items() if key[1] or (end == "fail" and key[0] not in told)}
+    return _counted("go", whole)
+
+
+def _counted(name: str, results: Mapping[tuple[str, str], str]) -> Tally:
+    """Count tests that hold no others: one that fails for a part of it is no second failure."""
+    outer = {
+        (package, "/".join(parts[:size]))
+        for package, test in results
+        for parts in [test.split("/")]
+        for size in range(1, len(parts))
+    }
+    ends = [end for key, end in results.items() if key not in outer]
+    failing = (f"{package}.{test}" if test else package for (package, test), end in results.items()
+               if end == "fail" and (package, test) not in outer)  # fmt: skip
+    return Tally(name, ends.count("pass"), ends.count("fail"), ends.count("skip"), tuple(failing))

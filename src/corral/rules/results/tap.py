@@ -1,0 +1,54 @@
+"""The Test Anything Protocol, with subtests; and what `node --test` prints for people."""
+
+from __future__ import annotations
+
+import re
+
+from corral.model import Tally
+
+_TEST = re.compile(r"^(\s*)(not ok|ok)\b(?:\s+\d+)?(?:\s*-)?\s*(.*?)\s*(?:#\s*((?i:skip|todo))\b.*)?$")
+_PLAN = re.compile(r"^\s*1\.\.\d+(?:\s*#.*)?$")
+_SPEC = re.compile(r"^ℹ (pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)  # noqa: RUF001 -- as it prints it
+_SPEC_BAD = re.compile(r"^✖ (.+) \([\d.]+m?s\)$", re.MULTILINE)
+
+
+def read(output: str) -> Tally | None:
+    """Count tests that hold no others."""
+    tests: list[tuple[int, str, str]] = []  # how deep, name, end
+    planned = in_yaml = False
+    for line in output.splitlines():
+        words = line.strip()
+        if words == "---" or (in_yaml and words == "..."):
+            in_yaml = words == "---"
+        elif in_yaml:
+            continue
+        elif _PLAN.match(line):
+            planned = True
+        elif test := _TEST.match(line):
+            depth, end = len(test[1]), "skip" if test[4] else "pass" if test[2] == "ok" else "fail"
+            first = next((place for place in range(len(tests), 0, -1) if tests[place - 1][0] <= depth), 0)
+            inner = tests[first:]
+            tests[first:] = (
+                [(depth, f"{test[3]} > {name}", ended) for _, name, ended in inner]
+                if inner
+                else [(depth, test[3] or f"test {len(tests) + 1}", end)]
+            )
+    if not tests or not planned:
+        return None
+    ends = [end for _, _, end in tests]
+    failing = tuple(name for _, name, end in tests if end == "fail")
+    return Tally("tap", ends.count("pass"), ends.count("fail"), ends.count("skip"), failing)
+
+
+def read_spec(output: str) -> Tally | None:
+    counts = {kind: int(number) for kind, number in _SPEC.findall(output)}
+    if "pass" not in counts or "fail" not in counts:
+        return None
+    failing = _SPEC_BAD.findall(output.partition("✖ failing tests:")[2])
+    return Tally(
+        "node",
+        counts["pass"],
+        counts["fail"] + counts.get("cancelled", 0),
+        counts.get("skipped", 0) + counts.get("todo", 0),
+        tuple(dict.fromkeys(failing)),
+    )

@@ -1,0 +1,81 @@
+"""Old failures, new ones, chance, and tests that are gone."""
+
+import pytest
+
+from corral.model import CheckResult, Sighting, Tally
+from corral.rules import evidence
+
+
+def result(code: int = 1, *failing: str, passed: int = 3, **more: object) -> CheckResult:
+    tests = Tally("pytest", passed, len(failing), 0, failing) if failing or code == 0 else None
+    return CheckResult(command="pytest -q", exit_code=code, seconds=1.0, **{"tests": tests, **more})  # type: ignore[arg-type]
+
+
+def before(code: int, *failing: str, passed: int = 3, flaky: bool = False) -> Sighting:
+    tests = Tally("pytest", passed, len(failing), 0, failing) if failing or code == 0 else None
+    return Sighting(exit_code=code, tests=tests, flaky=flaky)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "new", "old"),
+    [
+        (result(1, "a", "b"), before(1, "b"), ("a",), ("b",)),
+        (result(1, "b"), before(1, "b", "c"), (), ("b",)),
+        (result(1, "a"), before(0), ("a",), ()),
+        (result(1), before(0), ("pytest -q",), ()),
+        (result(1), before(1), (), ("pytest -q",)),
+        (result(1, "a"), before(2), (), ("a",)),
+        (result(0), before(1, "a"), (), ()),
+    ],
+)
+def test_a_failure_is_old_if_the_base_failed_so_too(
+    now: CheckResult, then: Sighting, new: tuple[str, ...], old: tuple[str, ...]
+) -> None:
+    found = evidence.against(now, then)
+    assert (found.new_failures, found.old_failures, found.before) == (new, old, then)
+    assert found.passed == now.passed
+
+
+def test_an_old_failure_is_a_failure_all_the_same() -> None:
+    assert not evidence.against(result(1, "a"), before(1, "a")).passed
+
+
+def test_chance_of_the_work_itself_is_not_passed() -> None:
+    flaky = evidence.once_more(result(1, "a"), result(0))
+    judged = evidence.judged_by_chance(evidence.against(flaky, before(0)))
+    assert (judged.flaky, judged.passed) == (True, False)
+    assert "flaky" in judged.note
+
+
+def test_chance_that_was_there_before_is_passed_and_told() -> None:
+    flaky = evidence.once_more(result(1, "a"), result(0))
+    judged = evidence.judged_by_chance(evidence.against(flaky, before(1, "a", flaky=True)))
+    assert (judged.flaky, judged.passed, judged.again and judged.again.exit_code) == (True, True, 1)
+    assert "here as at the base" in (evidence.told(judged) or "")
+
+
+def test_what_fails_twice_is_no_chance() -> None:
+    twice = evidence.once_more(result(1, "a"), result(1, "a"))
+    assert (twice.flaky, twice.again and twice.again.exit_code) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "changed", "passes"),
+    [
+        (result(0, passed=3), [], True),
+        (result(0, passed=2), ["src/a.py"], True),
+        (result(0, passed=2), ["web/package.json"], False),
+        (result(0, passed=2), ["jest.config.ts"], False),
+        (result(0, passed=4), ["pyproject.toml"], True),
+        (result(0, passed=0), ["src/a.py"], False),
+        (result(0, tests=None), ["src/a.py"], False),
+    ],
+)
+def test_tests_that_do_not_run_any_more(now: CheckResult, changed: list[str], passes: bool) -> None:
+    found = evidence.missing(evidence.against(now, before(0)), changed)
+    assert found.passed is passes
+
+
+def test_without_counts_nothing_is_missing() -> None:
+    plain = Sighting(exit_code=0)
+    assert evidence.missing(evidence.against(result(0, tests=None), plain), ["package.json"]).passed
