@@ -9,7 +9,7 @@ from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Fo
 from corral.agents import opencode_go, trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import AgentEvent, CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
@@ -120,6 +120,11 @@ def _server(server: McpServer) -> dict[str, object]:
     return {"type": "local", "command": command, "environment": dict(server.env), "enabled": True}
 
 
+def _filled(used: _Tokens | None) -> list[AgentEvent]:
+    tokens = used.input + used.cache.read + used.cache.write + used.output if used else 0
+    return [Filled(tokens)] if tokens else []
+
+
 class _Cache(Struct):
     read: int = 0
     write: int = 0
@@ -205,7 +210,7 @@ class OpenCodeConversation:
                 return []
             case "step_finish":
                 self._reason, self._error = part.reason, None
-                return [self._spent(part)]
+                return [self._spent(part), *_filled(part.tokens)]
             case "error":
                 self._error = message.error or _Error("error")
                 return []

@@ -19,8 +19,9 @@ from corral.engine.host import Ears, Host
 from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
+from corral.engine.turns import Scene, Turns
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.events import Checked, Ended, Event, Heeded, Moved, Noted
+from corral.events import Checked, Ended, Event, Moved, Noted
 from corral.flow import Node
 from corral.model import ENCODER, AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
 from corral.rules import judge, lanes, naming, prompt
@@ -38,7 +39,7 @@ class AttemptCourse:
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._guard = Guard(recorder, host)
-        self._guide = ""
+        self._turns = Turns(recorder, node, host)
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -90,13 +91,15 @@ class AttemptCourse:
         if is_open(self.host.level, fitted.scope.net):
             self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
+        guide = ""
         if record.continues:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
-            told = prompt.continued(record.steers)
+            told = self._going_on()
         else:
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
-            self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
-            told = prompt.build(task, record.fed_back, record.steers, guide=self._guide)
+            guide = briefing.guide(made.tree, dressed.agent.facts.reads)
+            told = prompt.build(task, record.fed_back, record.steers, guide=guide)
+        told = self._turns.shaped(told, dressed)
         for note in await self.host.fit(made, fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
@@ -114,14 +117,12 @@ class AttemptCourse:
             read_only=task.read_only,
             number=self.attempt.number,
             mcp=dressed.servers(),
+            schema=self._turns.schema(dressed),
         )
         seconds = min(task.timeout_seconds, fitted.scope.timeout_seconds or task.timeout_seconds)
         limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
         ears = Ears(self._hear, self._guard.reached, self.recorder.meter)
-        ended = await self.host.work(made, dressed, asked, limits, ears)
-        while record.steers and self._ended_well(ended.why):
-            asked = self._another_turn(asked)
-            ended = await self.host.work(made, dressed, asked, limits, ears)
+        ended = await self._turns.work(Scene(made, dressed, limits, ears, guide), asked)
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(ended.why)
@@ -146,23 +147,21 @@ class AttemptCourse:
         self.recorder.step(self.record.phase)
         return self.host.tell(Steer(text))
 
-    def _ended_well(self, why: str) -> bool:
-        ended = self.recorder.ended
-        return why in ("exited", "lingered") and ended is not None and ended.ok and not self.host.stop.is_set()
+    def condense(self, by: str) -> bool:
+        """Lead the agent over into a fresh session when its present step is over; return whether it is at work."""
+        return self._turns.condense(by)
 
-    def _another_turn(self, asked: AgentTask) -> AgentTask:
-        """Prepare the turn in which an agent hears what it could not be told while it worked."""
-        steers, session = self.record.steers, self.attempt.session if self.record.resumes else None
-        for text in steers:
-            self.recorder.emit(Heeded(text))
-        told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=self._guide)
-        self.host.keep("prompt-next.txt", told)
-        self.recorder.new_turn()
-        left = self.recorder.remaining_usd()
-        return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
+    def _going_on(self) -> str:
+        """Return what an agent hears that goes on with what another attempt began."""
+        record = self.record
+        if self.attempt.session is None and record.summary:
+            told = prompt.from_summary(self.node.task, record.summary, "~/condensed")
+            return "\n\n".join([told, *record.steers])
+        return prompt.continued(record.steers)
 
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)
+        self._turns.heard(event)
         self._guard.heard(event, (str(self.folder),))
         if self.recorder.over_budget:
             self.host.stop.set()
@@ -171,16 +170,18 @@ class AttemptCourse:
         """Note how the agent's own part ended."""
         self.recorder.settle_tokens()
         ended = self.recorder.ended
+        if why == "cut" and self.host.stop.is_set():
+            why = "stopped"
         limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
+        self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
         if self.recorder.over_budget:
             verdict = Verdict("over_budget")
         self.record.outcome = verdict.status if verdict else "done"
         self.attempt.error = verdict.error if verdict else None
         if ended:
-            self.attempt.output = ended.output if ended.output is not None else ended.text
             self.record.denied = ended.denied
         if self.record.cost_usd is not None:
             self.attempt.cost = Cost(self.record.cost_usd, "fixed")
@@ -219,13 +220,15 @@ class AttemptCourse:
             await self._over(Verdict("stopped"))
             return
         ended = Ended(ok=True, denied=self.record.denied)
-        await self._over(judge.of_work(self.node.task, self.attempt, ended, checks, self.record.saved))
+        task, saved, fits = self.node.task, self.record.saved, self.node.output is not None
+        await self._over(judge.of_work(task, self.attempt, ended, checks, saved, gives_output=fits))
 
     async def _checks(self) -> list[CheckResult]:
         """Run the checks on what was delivered, and once more with the base's own tests where those were changed."""
         task, host, base = self.node.task, self.host, self.host.base
         commit = self.attempt.commit or base
-        if not task.checks or not (self.attempt.files_changed or task.read_only or task.unchanged_ok):
+        unchanged_ok = task.read_only or task.unchanged_ok or self.node.output is not None
+        if not task.checks or not (self.attempt.files_changed or unchanged_ok):
             return []
 
         def told(result: CheckResult) -> None:
@@ -343,6 +346,6 @@ class AttemptCourse:
 
 
 def can_continue(record: AttemptRecord) -> bool:
-    """Tell whether a lost or limited attempt can be gone on with: the agent can resume, and its session is known."""
+    """Tell whether a lost or limited attempt can be gone on with: by its agent's own session, or from a summary."""
     parked = record.attempt.status == "limited" or lanes.lost(record.attempt)
-    return parked and record.resumes and record.attempt.session is not None
+    return parked and bool((record.resumes and record.attempt.session) or record.summary)

@@ -194,6 +194,8 @@ class Host:
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
         files = {name: content for name, content in read.items() if content is not None}
         listening.close(ended, files)
+        if listening.cutting and ended.why in ("exited", "lingered"):
+            ended = structs.replace(ended, why="cut")
         sizes = {name: log.size for name, log in logs.items()}
         tape.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
@@ -232,6 +234,20 @@ class Host:
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens, and still does."""
         return self._listening is not None and self._listening.tell(order)
+
+    def cut(self) -> None:
+        """End the agent's present turn, as it stands; the attempt goes on."""
+        if self._listening is not None:
+            self._listening.cut()
+
+    @property
+    def at_work(self) -> bool:
+        return self._listening is not None
+
+    def put(self, made: Workspace, name: str, content: str) -> None:
+        """Lay something into the agent's HOME, without secrets."""
+        data = self.redactor.data(content.encode(errors="replace"))
+        workspace.write_below(made.tree.parent / "home", name, io.BytesIO(data), self._owner)
 
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)

@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from corral import config
@@ -21,6 +22,7 @@ from corral.flow import AgentChoice, Task
 from corral.model import Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules import strategies
 from corral.rules.explain import Explained
+from corral.rules.flows import shapes
 from corral.world import git, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
@@ -29,6 +31,7 @@ from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
 
 MOST_TASK = 10 << 20
+SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 SHELL_WORDS = {
     "!", "{", "(", "[", "[[", ".", ":", "cd", "test", "if", "for", "while", "case", "exit", "set", "export", "true",
     "false", "echo", "printf", "exec", "eval", "command", "source", "time", "until", "trap", "umask", "unset", "read",
@@ -107,7 +110,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         scoping.of_agent(scopes, choice.name, ignore), Machine(tree=top, state=state, checkout=top)
     )
     plan = RunPlan(
-        flow=strategies.single(task, choice, fallbacks),
+        flow=strategies.single(task, choice, fallbacks, output=_shape(request)),
         repo=str(repository.folder),
         git_dir=str(repository.git_dir),
         base=base,
@@ -115,12 +118,29 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         identity=await repository.identity(),
         retry=settings.retry,
         setup=settings.setup,
+        condense=settings.condense,
         level=level,
         scopes=scopes,
         ignore=ignore,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+def _shape(request: Request) -> dict[str, Any] | None:
+    """Read the shape that the output must have; what could not be held against it is refused."""
+    if request.output is None:
+        return None
+    text = request.output
+    if not text.lstrip().startswith(("{", "[", '"')):
+        file = Path(text).expanduser()
+        if not file.is_file():
+            raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
+        text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        return shapes.schema(msgspec.json.decode(text))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"--output: {error}", hint=SHAPE_HINT) from error
 
 
 def _asked_scope(request: Request) -> list[ScopeSource]:

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "resume": ("act", "Go on with a run whose process was killed."),
     "steer": ("act", "Tell the agents of a run something while they work."),
+    "condense": ("act", "Have agents go on in fresh sessions, from summaries of their work."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),
