@@ -117,7 +117,7 @@ class Condensed(_Event, frozen=True):
     number: int
     reason: str
     summary: str
-    by: str = "rules"  #: or the agent that wrote it
+    by: str  #: `rules`, or the agent that wrote it
     session: str | None = None  #: the one that was left
 
 

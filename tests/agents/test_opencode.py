@@ -5,7 +5,7 @@ import json
 import pytest
 
 from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
+from corral.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
 from tests.agents.reading import ended, kind, recorded, start, told
 
@@ -20,12 +20,15 @@ def test_a_whole_recorded_stream() -> None:
         ToolReturned(WRITE, ok=True, output="Wrote file successfully."),
         Changed("/w/hello.txt"),
         Spent(Tokens(100, 20, 7)),
+        Filled(127),
         Said("Now a command."),
         CalledTool("bash", "echo ran > ran.txt; ls", RUN),
         ToolReturned(RUN, ok=True, output="hello.txt\nran.txt\n"),
         Spent(Tokens(250, 30, 7)),
+        Filled(160),
         Said("Done."),
         Spent(Tokens(280, 33, 7)),
+        Filled(33),
         Ended(ok=True, text="Done."),
     ]
 

@@ -73,7 +73,7 @@ class _Line(Struct, gc=False):
     structured_output: Raw = Raw(b"")
     structured_result: Raw = Raw(b"")  # as Qwen calls it
     parent_tool_use_id: str | None = None
-    error: _Problem | None = None
+    error: _Problem | str | None = None
     isReplay: bool = False  # noqa: N815 -- a message it was given, said back
 
 
@@ -165,7 +165,8 @@ class StreamJson:
         return [Spent(self._tokens, message.total_cost_usd), *self._ending(message)]
 
     def _ending(self, message: _Line) -> list[AgentEvent]:
-        text = message.result or (message.error.message if message.error else "")
+        problem = message.error.message if isinstance(message.error, _Problem) else message.error
+        text = message.result or problem or ""
         if message.subtype == "error_max_budget_usd":
             return [Ended(ok=False, text=text, status="over_budget")]
         if message.subtype == "error_max_turns":

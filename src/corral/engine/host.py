@@ -65,6 +65,7 @@ class Host:
         self.boxes = Boxes(self.level, attempt, self.stop)
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
+        self._halt = asyncio.Event()  #: ends its present turn
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
 
@@ -194,7 +195,7 @@ class Host:
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
         files = {name: content for name, content in read.items() if content is not None}
         listening.close(ended, files)
-        if listening.cutting and ended.why in ("exited", "lingered"):
+        if listening.cutting and ended.why in ("exited", "lingered", "stopped") and not self.stop.is_set():
             ended = structs.replace(ended, why="cut")
         sizes = {name: log.size for name, log in logs.items()}
         tape.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
@@ -214,7 +215,7 @@ class Host:
 
     async def _follow(self, listening: Listening, follow: Callable[[asyncio.Event], Awaitable[Exit]]) -> Exit:
         """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
-        halt = asyncio.Event()
+        halt = self._halt = asyncio.Event()
         asked = asyncio.Event()
 
         async def stopping() -> None:
@@ -238,7 +239,7 @@ class Host:
     def cut(self) -> None:
         """End the agent's present turn, as it stands; the attempt goes on."""
         if self._listening is not None:
-            self._listening.cut()
+            self._listening.cut(self._halt.set)
 
     @property
     def at_work(self) -> bool:

@@ -56,14 +56,14 @@ class Listening:
         self._act(told)
         return bool(told)
 
-    def cut(self) -> None:
+    def cut(self, end: Callable[[], None]) -> None:
         """End the agent's turn as it stands: asked for in its own language where it has one, and soon in any case."""
         if self.cutting or self._over:
             return
         self.cutting = True
         told = self._conversation.tell(Pause()) if isinstance(self._conversation, Listens) else ()
         self._act(told)
-        asyncio.get_running_loop().call_later(PAUSE_SECONDS if told else 0.0, self.talk.end, "cut")
+        asyncio.get_running_loop().call_later(PAUSE_SECONDS if told else 0.0, end)
 
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
         spoke, self._over = self._over, True

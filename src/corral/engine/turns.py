@@ -23,6 +23,7 @@ from corral.world.workspace import Workspace
 
 MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
 SHARE = 0.4  #: characters of a summary for each token of the window: a tenth of it
+MOST_REASON = 300
 MOST_SHRUNK = 2  #: a summary that is itself too long is halved so often
 MOST_TRANSCRIPT = 4 << 20
 CUT_SECONDS = 30.0  #: an agent that is to be condensed may take this long to end its present step
@@ -172,7 +173,7 @@ class Turns:
 
     async def _from_summary(self, scene: Scene, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
         """Prepare a turn in a fresh session; None where that would not help."""
-        reason = self._reason or (ended.error.message if ended and ended.error else "it became too long")
+        reason = self._reason or f"its context became too long: {ended.error.message if ended and ended.error else ''}"
         facts = summary.gather(self.recorder.story(), str(scene.made.tree))
         if not self._worked and not self._ordered:
             if not facts.summaries or self._shrunk == MOST_SHRUNK:
@@ -190,7 +191,7 @@ class Turns:
         self.host.put(scene.made, place, summary.transcript(facts, MOST_TRANSCRIPT))
         self.host.keep(f"summary-{number}.md", text)
         self._heed()
-        self.recorder.emit(Condensed(number, reason, text, by, self.attempt.session))
+        self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
         told = prompt.from_summary(self.node.task, text, f"~/{place}", guide=scene.guide)
         return self._following(asked, self.shaped(told, scene.dressed), None)
 
