@@ -240,7 +240,9 @@ def _condense(mine: _File, theirs: _File) -> CondensePolicy:
     file = theirs if theirs.table("condense") else mine
     policy = _convert(table, CondensePolicy, file, "condense")
     if not 0 <= policy.at <= 1:
-        raise BadRequest(f"{file.where('condense', 'at')}: [condense] at is a share from 0 to 1", hint="0: never by itself")
+        raise BadRequest(
+            f"{file.where('condense', 'at')}: [condense] at is a share from 0 to 1", hint="0: never by itself"
+        )
     if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
         raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
     return policy

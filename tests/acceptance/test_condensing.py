@@ -60,7 +60,13 @@ def test_a_full_window_goes_on_from_a_summary(corral: Corral, repo: Repo, full: 
     assert "82 % of the window of claude-sonnet-4-5 (200000)" in event["reason"]
     first, second = told(full)
     assert GOING_ON not in first
-    for words in (GOING_ON, "count to four", "test -s count.txt", "Decision: I count in Roman numerals.", "~/condensed/steps-1.md"):
+    for words in (
+        GOING_ON,
+        "count to four",
+        "test -s count.txt",
+        "Decision: I count in Roman numerals.",
+        "~/condensed/steps-1.md",
+    ):
         assert words in second
     # What both sessions used is counted: two answers in the first, three in the second.
     assert attempt["tokens"]["cache_read"] == 2 * 164_000
@@ -71,9 +77,7 @@ def test_a_full_window_goes_on_from_a_summary(corral: Corral, repo: Repo, full: 
 
 
 @pytest.mark.slow
-def test_a_chain_of_three_summaries_and_all_originals_are_kept(
-    corral: Corral, repo: Repo, full: ScriptedModel
-) -> None:
+def test_a_chain_of_three_summaries_and_all_originals_are_kept(corral: Corral, repo: Repo, full: ScriptedModel) -> None:
     corral.config("[condense]\nmost = 3")
     outcome = corral.run(repo, "count to eight", "--agent", "claude:claude-sonnet-4-5")
     assert outcome.code == 0, outcome
@@ -196,7 +200,9 @@ def test_rules_write_it_where_the_other_agent_fails(corral: Corral, repo: Repo, 
     assert len(told(full)) == 2
 
 
-@pytest.mark.parametrize("line", ["at = 1.5", "at = -1", 'at = "much"', "most = -1", 'windows = { "a" = 0 }', "share = 1"])
+@pytest.mark.parametrize(
+    "line", ["at = 1.5", "at = -1", 'at = "much"', "most = -1", 'windows = { "a" = 0 }', "share = 1"]
+)
 def test_settings_that_cannot_be_meant(corral: Corral, repo: Repo, line: str) -> None:
     corral.config(f"[condense]\n{line}")
     outcome = corral.run(repo, "t", "--agent", corral.agent("a", "true"))
@@ -220,3 +226,26 @@ def test_an_agent_that_only_speaks_can_be_condensed_too(corral: Corral, repo: Re
     text = repo.read(outcome.attempt["branch"], "told.txt")
     assert text.startswith("the task\n")
     assert GOING_ON in text
+
+
+def test_a_crash_after_a_summary_goes_on_from_that_summary(corral: Corral, repo: Repo) -> None:
+    script = f'printf "%s\n----\n" "$1" >> told.txt; echo ready; {WAITS}; echo more; until test -e go-on; do sleep 0.02; done'
+    corral.agent("plain", script, 'prompt = "argument"')
+    with corral.going("run", "the task", "--repo", repo.folder, "--agent", "plain", "--json") as run:
+        corral.until_said("ready")
+        assert corral("condense", "@last").code == 0
+        (tree,) = (corral.home / "workspaces").glob("*/work")
+        (tree / "go").touch()
+        until(lambda: (tree / "told.txt").read_text().count("----") == 2, "it goes on from a summary")
+        run.process.kill()
+        run.process.wait()
+    (tree / "go-on").touch()
+    outcome = corral("resume", "@last", "--json")
+    assert outcome.code == 0, outcome
+    first, second = outcome.json["nodes"][0]["attempts"]
+    assert second["retry_of"] == first["id"]
+    told_ = repo.read(second["branch"], "told.txt").split("----")
+    assert GOING_ON not in told_[0]
+    assert GOING_ON in told_[1]
+    assert GOING_ON in told_[2]  # the third is told by the attempt that went on
+    assert "the task" in told_[2]

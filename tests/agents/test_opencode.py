@@ -33,6 +33,9 @@ def test_a_whole_recorded_stream() -> None:
     ]
 
 
+SAID = {"type": "text", "sessionID": "s", "part": {"text": "Done."}}
+
+
 def finished(reason: str) -> dict[str, object]:
     return {"type": "step_finish", "sessionID": "s", "part": {"reason": reason, "cost": 0.5, "tokens": {"input": 1}}}
 
@@ -132,3 +135,14 @@ def test_what_the_old_program_must_not_end_with(lines: list[str], code: int) -> 
 
 def test_nothing_said_and_nothing_done_is_no_success() -> None:
     assert kind(ended("opencode", finished("stop"))) == "bad_output"
+
+
+def test_it_shortens_its_context_by_itself_and_ends_with_1() -> None:
+    overflow = {"type": "error", "sessionID": "s", "error": {"name": "ContextOverflowError", "data": {"message": "x"}}}
+    lines = [json.dumps(line) for line in (overflow, SAID, finished("stop"))]
+    end = told("opencode", lines, 1)[-1]
+    assert isinstance(end, Ended)
+    assert end.ok
+    without = told("opencode", lines[1:], 1)[-1]
+    assert isinstance(without, Ended)
+    assert not without.ok

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.events import Ended
-from corral.rules import output
+from corral.rules import output, schemas
 
 VERDICT: dict[str, Any] = {
     "type": "object",
@@ -17,7 +17,11 @@ VERDICT: dict[str, Any] = {
 }
 GOOD = {"verdict": "accept", "notes": "fine"}
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
@@ -49,7 +53,9 @@ def test_the_last_value_is_found(text: str, value: object) -> None:
     assert output.last_value(text) == [value]
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "I counted 3 files.", "{a: 1}", "[see above]", '{"a": NaN}', "{'a': 1}", '{"a": 1'])
+@pytest.mark.parametrize(
+    "text", ["", "nothing", "I counted 3 files.", "{a: 1}", "[see above]", '{"a": NaN}', "{'a': 1}", '{"a": 1']
+)
 def test_where_there_is_none(text: str) -> None:
     assert output.last_value(text) == []
 
@@ -105,7 +111,7 @@ def test_what_the_program_told_as_its_output_comes_first() -> None:
     ],
 )
 def test_what_does_not_fit_is_named_by_its_path(schema: dict[str, Any], value: object, words: str) -> None:
-    assert words in output.misfits(value, schema)[0]
+    assert words in schemas.misfits(value, schema)[0]
 
 
 @pytest.mark.parametrize(
@@ -120,17 +126,17 @@ def test_what_does_not_fit_is_named_by_its_path(schema: dict[str, Any], value: o
     ],
 )
 def test_what_fits(schema: dict[str, Any], value: object) -> None:
-    assert output.misfits(value, schema) == []
+    assert schemas.misfits(value, schema) == []
 
 
 @given(VALUES)
 def test_every_value_fits_an_empty_schema(value: object) -> None:
-    assert output.misfits(value, {}) == []
+    assert schemas.misfits(value, {}) == []
 
 
 def test_many_misfits_are_cut() -> None:
-    found = output.misfits(list(range(100_000)), {"type": "array", "items": {"type": "string"}})
-    assert len(found) == output.MOST_MISFITS
+    found = schemas.misfits(list(range(100_000)), {"type": "array", "items": {"type": "string"}})
+    assert len(found) == schemas.MOST_MISFITS
 
 
 @pytest.mark.parametrize(
@@ -147,18 +153,18 @@ def test_many_misfits_are_cut() -> None:
     ],
 )
 def test_a_schema_that_would_not_be_held_is_refused(schema: object, words: str) -> None:
-    assert words in output.mistakes(schema)[0]
+    assert words in schemas.mistakes(schema)[0]
 
 
 def test_a_good_schema_has_no_mistakes() -> None:
-    assert output.mistakes({**VERDICT, "title": "review", "additionalProperties": False}) == []
+    assert schemas.mistakes({**VERDICT, "title": "review", "additionalProperties": False}) == []
 
 
 def test_the_strict_form_of_a_schema() -> None:
-    made = output.strict(VERDICT)
+    made = schemas.strict(VERDICT)
     assert made == {**VERDICT, "additionalProperties": False}
     nested = {"type": "object", "properties": {"all": {"type": "array", "items": VERDICT}}, "required": ["all"]}
-    held = output.strict(nested)
+    held = schemas.strict(nested)
     assert held is not None
     assert held["properties"]["all"]["items"]["additionalProperties"] is False
 
@@ -175,7 +181,7 @@ def test_the_strict_form_of_a_schema() -> None:
     ],
 )
 def test_what_has_no_strict_form(schema: dict[str, Any]) -> None:
-    assert output.strict(schema) is None
+    assert schemas.strict(schema) is None
 
 
 def test_what_an_agent_is_told_holds_the_schema_and_what_was_wrong() -> None:

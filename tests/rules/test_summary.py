@@ -76,8 +76,16 @@ def test_a_very_long_execution_becomes_short() -> None:
 
 def test_a_chain_of_summaries_loses_nothing_that_must_be_kept() -> None:
     first = summary.gather(STORY, "/work")
-    second = summary.gather([*STORY, Condensed(1, "full", "s1", "rules"), Said("I decided to drop serde."), Changed("/work/b.rs")], "/work")
-    third_story = [*STORY, Condensed(1, "full", "s1", "rules"), Said("I decided to drop serde."), Changed("/work/b.rs"), Condensed(2, "full", "s2", "rules")]
+    second = summary.gather(
+        [*STORY, Condensed(1, "full", "s1", "rules"), Said("I decided to drop serde."), Changed("/work/b.rs")], "/work"
+    )
+    third_story = [
+        *STORY,
+        Condensed(1, "full", "s1", "rules"),
+        Said("I decided to drop serde."),
+        Changed("/work/b.rs"),
+        Condensed(2, "full", "s2", "rules"),
+    ]
     third = summary.gather([*third_story, CalledTool("Bash", "cargo test", "9")], "/work")
     assert [facts.summaries for facts in (first, second, third)] == [0, 1, 2]
     text = summary.build(TASK, third, 0, ["also do the docs"])

@@ -11,7 +11,19 @@ from pathlib import PurePosixPath
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Cancel, Command, End, Leave, Pause, Provider, Steer, Telling
+from corral.adapter import (
+    AgentFacts,
+    AgentProfile,
+    AgentTask,
+    Cancel,
+    Command,
+    End,
+    Leave,
+    Pause,
+    Provider,
+    Steer,
+    Telling,
+)
 from corral.agents import trouble
 from corral.agents.protocol import Heard
 from corral.errors import BadRequest

@@ -10,7 +10,19 @@ from msgspec import Raw, Struct
 from corral.adapter import End, HangUp, Line
 from corral.agents import trouble
 from corral.agents.shown import shown
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Filled, Heeded, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import (
+    AgentEvent,
+    CalledTool,
+    Changed,
+    Ended,
+    Filled,
+    Heeded,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000

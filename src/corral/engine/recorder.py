@@ -147,14 +147,8 @@ class Recorder:
 
     def _act_on(self, event: Event) -> None:
         match event:
-            case Started(session=session, model=model):
-                known = (self.attempt.session, self.attempt.model)
-                self.attempt.session = session or self.attempt.session
-                self.attempt.model = self.attempt.model or model
-                if self.gauge is not None:
-                    self.gauge.model = self.gauge.model or self.attempt.model
-                if known != (self.attempt.session, self.attempt.model):
-                    self.step(self.record.phase)  # by its session the agent can go on after a crash
+            case Started():
+                self._begin(event)
             case Spent():
                 self._spend(event)
             case Heeded(text=text) if text in self.record.steers:
@@ -176,6 +170,15 @@ class Recorder:
                 self.step(self.record.phase)
             case _:
                 pass
+
+    def _begin(self, started: Started) -> None:
+        known = (self.attempt.session, self.attempt.model)
+        self.attempt.session = started.session or self.attempt.session
+        self.attempt.model = self.attempt.model or started.model
+        if self.gauge is not None:
+            self.gauge.model = self.gauge.model or self.attempt.model
+        if known != (self.attempt.session, self.attempt.model):
+            self.step(self.record.phase)  # by its session the agent can go on after a crash
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""

@@ -15,7 +15,7 @@ from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
 from corral.flow import Node
-from corral.rules import output, prompt, summary
+from corral.rules import output, prompt, schemas, summary
 from corral.rules.summary import Facts
 from corral.rules.window import Gauge, window_of
 from corral.world.process import Exit, Limits
@@ -91,7 +91,7 @@ class Turns:
             case "table" if schema is not None and schema.get("type") == "object":
                 return schema
             case "strict" if schema is not None:
-                return output.strict(schema)
+                return schemas.strict(schema)
             case _:
                 return None
 

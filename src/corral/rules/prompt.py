@@ -64,7 +64,8 @@ def from_summary(task: Task, summary: str, original: str, *, guide: str = "") ->
 def for_summary(kept: str, steps: str, most: int) -> str:
     """Return what an agent is asked that is to summarise the work of another."""
     return (
-        f"Summarise the work below for the agent that goes on with it, in at most {most} characters of Markdown: what was "
-        "done and why, what was decided, which files were changed, what failed, what is still to do. Use no tools; answer "
-        f"with the summary alone. It must hold each of these, word for word:\n\n{kept}\n\n# The work\n\n{steps}"
+        f"Summarise the work below for the agent that goes on with it, in at most {most} characters of Markdown: what "
+        "was done and why, what was decided, which files were changed, what failed, what is still to do. Use no tools; "
+        "answer with the summary alone. It must hold each of these, word for word:"
+        f"\n\n{kept}\n\n# The work\n\n{steps}"
     )

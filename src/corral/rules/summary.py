@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from corral.events import (
     Asked,
@@ -30,11 +30,15 @@ MOST_ITEMS = 40  #: lines of a kind; the newest stay
 MOST_FILES = 400  #: more than these are told by their folders
 MOST_STEP = 600  #: characters of one step
 LEAST_STEPS = 2000  #: characters left for the last steps, however much must be kept
-DECISION = re.compile(r"\b(decision|decided?|chose|choose|settled on|going with|instead of|trade-?off)\b", re.IGNORECASE)
+DECISION = re.compile(
+    r"\b(decision|decided?|chose|choose|settled on|going with|instead of|trade-?off)\b", re.IGNORECASE
+)
 CONSTRAINT = re.compile(
     r"\b(constraint|must( not)?|never|always|required?|not allowed|forbidden|do not|don't)\b", re.IGNORECASE
 )
-QUESTION = re.compile(r"\b(open question|unclear|not sure|to ?do|fixme|remains|still (open|to))\b|\?\s*$", re.IGNORECASE)
+QUESTION = re.compile(
+    r"\b(open question|unclear|not sure|to ?do|fixme|remains|still (open|to))\b|\?\s*$", re.IGNORECASE
+)
 
 
 class Facts(Struct, kw_only=True):
@@ -156,12 +160,8 @@ def missing(text: str, must: Sequence[str]) -> list[str]:
 
 def completed(text: str, task: Task, facts: Facts, steers: Sequence[str] = ()) -> str:
     """Put what must be kept before a summary that a model wrote, so that none of it hangs on that model."""
-    kept = build(task, Facts(**{**_fields(facts), "steps": []}), 0, steers)
+    kept = build(task, structs.replace(facts, steps=[]), 0, steers)
     return f"{kept}\n\n## What was done\n\n{text.strip()}"
-
-
-def _fields(facts: Facts) -> dict[str, object]:
-    return {name: getattr(facts, name) for name in facts.__struct_fields__}
 
 
 def transcript(facts: Facts, most: int) -> str:
