@@ -35,6 +35,7 @@ EXIT_CODES = {
     "aider": ("0", "**0**", "-", "-", "-", "-", "anything"),
     "auto-claude": ("0", "-", "-", "-", "-", "-", "0 when its own review was not done"),
 }
+SCHEMAS = {"table": "of a table", "strict": "if every field must be there", "no": "told in words"}
 STEERS = {"live": "while it works", "turn": "when its turn ends", "no": "at the next start"}
 TEXT = """\
 # Agents
@@ -49,6 +50,7 @@ What is known of each agent before it is asked; `corral doctor` adds what is ins
 {abilities}
 
 - *resumes*: goes on with its own session after a crash or a limit. *steers*: when it heeds `corral steer`.
+- *schema*: whether its program takes the shape of [an output](../guides/structured-output.md) itself.
 - *tested*: *real* is the program itself, in the box, against a scripted model; *recorded* means that a recording of it
   is played in the tests too. Cost and tokens are what the program itself tells.
 
@@ -71,7 +73,7 @@ def page() -> str:
     missing = [each.name for each in facts if each.name not in TESTED]
     if missing:
         raise SystemExit(f"tools/agents_page.py does not say how these are tested: {', '.join(missing)}")
-    head = ("agent", "family", "resumes", "steers", "MCP", "ACP", "cost", "tokens", "tested")
+    head = ("agent", "family", "resumes", "steers", "MCP", "ACP", "schema", "cost", "tokens", "tested")
     access = ("agent", "program", "known to work from", "key", "login", "address", "hosts", "install")
     codes = ("agent", "well", "wrong key", "limit", "provider down", "stream cut", "SIGTERM", "what it does not tell")
     return TEXT.format(
@@ -89,6 +91,7 @@ def _abilities(facts: AgentFacts) -> tuple[str, ...]:
         STEERS[facts.steers],
         _yes(facts.mcp),
         f"`{facts.acp}`" if facts.acp else "no",
+        SCHEMAS[facts.schema],
         "told" if facts.reports_cost else "not told",
         "told" if facts.reports_tokens else "not told",
         TESTED[facts.name],

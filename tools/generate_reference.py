@@ -13,7 +13,7 @@ import msgspec
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import RetryPolicy, ScopeTable, Setup
+from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
@@ -76,6 +76,12 @@ MEANINGS: dict[str, dict[str, str]] = {
         "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
         "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
+    "condense": {
+        "at": "share of the model's window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
+        "most": "so often in one attempt",
+        "agent": "who is asked for the summary, `NAME` or `NAME:MODEL`; not set: it is made by rules",
+        "windows": "tokens that models take in, by how their names begin; comes before corral's own table",
+    },
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
@@ -102,6 +108,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "mcp.*": McpProfile,
     "notify": Notify,
     "retry": RetryPolicy,
+    "condense": CondensePolicy,
     "workspace": Setup,
     "scope": ScopeTable,
 }

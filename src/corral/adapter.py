@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -109,6 +109,8 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     acp: str = ""  #: the command by which it speaks the Agent Client Protocol
     reads: tuple[str, ...] = ()  #: files of a repository that it takes for instructions by itself
     install: str = ""
+    #: takes a JSON Schema itself: one of a table, only one that names all its fields; else it is told in words
+    schema: Literal["table", "strict", "no"] = "no"
     steers: Literal["live", "turn", "no"] = "no"  #: heeds what it is told at its next step, when its turn ends, or not
 
 
@@ -127,6 +129,7 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     number: int = 1  #: which try this is
     mcp: tuple[McpServer, ...] = ()  #: programs with more tools for it
     asks: bool = False  #: a person is asked what it may do, not the box alone
+    schema: Mapping[str, Any] | None = None  #: what its output must fit, for agents that take one themselves
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -169,7 +172,11 @@ class Cancel(Struct, frozen=True):
     """Ask the agent to stop what it is doing, in its own language, before it is told by a signal."""
 
 
-Telling = Steer | Cancel
+class Pause(Struct, frozen=True):
+    """Ask the agent to end its turn as it stands, and to say what that came to; it goes on in another session."""
+
+
+Telling = Steer | Cancel | Pause
 
 
 class Answer(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
-from corral.model import RetryPolicy, ScopeSource, ScopeTable, Setup
+from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ REPOSITORY_FILE = "corral.toml"
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify"),
+    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify", "condense"),
     "notify": ("bell", "desktop", "command", "webhook"),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
@@ -31,6 +31,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "permissions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
+    "condense": ("at", "most", "agent", "windows"),
     "workspace": ("copy", "setup", "setup_net"),
     "scope": (
         "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
@@ -67,6 +68,7 @@ class Config(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = RetryPolicy()
     retries_asked: int | None = None  #: [retry] most, when a file says it
     setup: Setup = Setup()
+    condense: CondensePolicy = CondensePolicy()
     hooks: tuple[Hook, ...] = ()
     scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
@@ -141,6 +143,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         retry=retry,
         retries_asked=retry.most if "most" in retry_table else None,
         setup=setup,
+        condense=_condense(mine, theirs),
         hooks=hooks,
         scopes=(*_scopes(mine, agents, narrows=False), *_scopes(theirs, agents, narrows=True)),
         mcp=mcp,
@@ -200,7 +203,7 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify"):
+        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense"):
             self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
             self.check(table, ("hooks",), KEYS["hooks"])
@@ -251,6 +254,19 @@ def _defaults(mine: _File, theirs: _File) -> Defaults:
         timeout=repository.timeout or own.timeout,
         idle=repository.idle or own.idle,
     )
+
+
+def _condense(mine: _File, theirs: _File) -> CondensePolicy:
+    table = {**mine.table("condense"), **theirs.table("condense")}
+    file = theirs if theirs.table("condense") else mine
+    policy = _convert(table, CondensePolicy, file, "condense")
+    if not 0 <= policy.at <= 1:
+        raise BadRequest(
+            f"{file.where('condense', 'at')}: [condense] at is a share from 0 to 1", hint="0: never by itself"
+        )
+    if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
+        raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
+    return policy
 
 
 def _setup(file: _File) -> Setup:

@@ -51,6 +51,13 @@ class Spent(_Event, frozen=True):
     usd: float | None = None
 
 
+class Filled(_Event, frozen=True):
+    """How much of its model's window the agent's last request took up."""
+
+    tokens: int
+    window: int | None = None  #: how large that is, where it is told
+
+
 class Asked(_Event, frozen=True):
     question: str
     ask: str = ""
@@ -100,6 +107,22 @@ class Unparsed(_Event, frozen=True):
     line: str
 
 
+class Rejected(_Event, frozen=True):
+    """The agent's output did not fit what its node asks for: it is asked once more."""
+
+    misfits: tuple[str, ...]
+
+
+class Condensed(_Event, frozen=True):
+    """The agent goes on in a session of its own that starts from this summary."""
+
+    number: int
+    reason: str
+    summary: str
+    by: str  #: `rules`, or the agent that wrote it
+    session: str | None = None  #: the one that was left
+
+
 class Noted(_Event, frozen=True):
     """The engine's own words."""
 
@@ -144,17 +167,18 @@ class Moved(_Event, frozen=True):
 
 
 Event = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Planned | Heeded | Limited | Ended | Unparsed
-    | Noted | Reported | Mailed | Reached | Checked | Moved
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Asked | Planned | Heeded | Limited | Ended
+    | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
 AgentEvent = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Asked | Planned | Heeded | Limited | Ended | Unparsed
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Asked | Planned | Heeded | Limited | Ended
+    | Unparsed
 )  # fmt: skip
 
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
-VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Noted, Checked, Moved)
+VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, Moved)
 
 
 class Stored(Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from corral.flow import Flow, TaskType
 
@@ -35,6 +35,15 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     max_wait_seconds: float = 300.0  #: a quota that comes back later than this parks the run
     on_limit: Literal["wait", "switch", "ask"] = "wait"
     total_seconds: float = 21_600.0  #: no further try begins once all have taken this long; parked time is free
+
+
+class CondensePolicy(Struct, frozen=True, kw_only=True):
+    """When an agent goes on in a fresh session from a summary, and who writes that."""
+
+    at: float = 0.8  #: share of the model's window; 0: only when it is too long, or asked for
+    most: int = 10  #: so often in one attempt
+    agent: str | None = None  #: NAME[:MODEL] that is asked for the summary; else it is made by rules
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])  #: model, or how its name begins -> tokens
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -141,6 +150,7 @@ class Request(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     net: str | None = None
     scope: str | None = None  #: a file
+    output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
     merge: Literal["never", "auto"] = "never"
 
 
@@ -165,6 +175,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     identity: tuple[str, str] | None = None  #: whom commits are by
     retry: RetryPolicy = RetryPolicy()
     setup: Setup = Setup()
+    condense: CondensePolicy = CondensePolicy()
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
     ignore: str = ""  #: what the repository hides from agents, as its base has it
@@ -181,6 +192,14 @@ class Tokens(Struct, frozen=True):
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+
+    def less(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.input - other.input,
+            self.output - other.output,
+            self.cache_read - other.cache_read,
+            self.cache_write - other.cache_write,
+        )
 
     def __add__(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -202,6 +221,7 @@ class Failure(Struct, frozen=True):
     kind: ErrorClass = field(name="class")
     message: str
     hint: str = ""
+    lasting: bool | UnsetType = UNSET  #: the same again would most likely end the same: only if a person asks
 
 
 class Tally(Struct, frozen=True):
@@ -365,6 +385,7 @@ class AttemptRecord(Struct, kw_only=True):
     denied: tuple[str, ...] = ()
     resumes: bool = False  #: its agent can go on with a session
     cost_usd: float | None = None  #: a fixed price
+    summary: str = ""  #: what its agent's present session started from
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected
@@ -390,7 +411,7 @@ class Order(Struct, frozen=True):
     """Something a person wants of a run, told by any process to the one that owns it."""
 
     id: int
-    verb: Literal["stop", "steer"]
+    verb: Literal["stop", "steer", "condense"]
     by: str
     text: str = ""
 

@@ -15,6 +15,7 @@ from corral.events import (
     Changed,
     Ended,
     Event,
+    Filled,
     Heeded,
     Limited,
     Planned,
@@ -197,7 +198,8 @@ def test_a_plan_and_money_are_told() -> None:
         update("usage_update", used=1, size=2, cost={"amount": 0.5, "currency": "USD"}),
         update("usage_update", used=1, size=2, cost={"amount": 9.0, "currency": "EUR"}),
     )
-    assert talk.events[1:] == [Planned((Step("look", "completed"), Step("write"))), Spent(usd=0.5)]
+    plan = Planned((Step("look", "completed"), Step("write")))
+    assert talk.events[1:] == [plan, Filled(1, 2), Spent(usd=0.5), Filled(1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,21 @@ import pytest
 
 from corral.adapter import AgentProfile, AgentTask, End, HangUp, Line, Steer
 from corral.agents.claude import Claude, ClaudeConversation, reader
-from corral.events import CalledTool, Changed, Ended, Heeded, Limited, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import (
+    CalledTool,
+    Changed,
+    Ended,
+    Filled,
+    Heeded,
+    Limited,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
 from corral.model import Tokens
+from tests.agents.reading import start, told
 
 RECORDED = [
     {"type": "system", "subtype": "init", "session_id": "cb3b", "model": "claude-sonnet-4-5", "claude_code_version": "2.1.325", "tools": ["Bash"]},
@@ -126,3 +139,29 @@ def test_it_is_not_hung_up_on_before_it_has_taken_in_what_it_was_told() -> None:
     assert spent == Spent(Tokens(400, 80, 10, 6), 0.0012)
     assert ended == Ended(ok=True, text="Done.")
     assert hang_up == HangUp()
+
+
+def test_a_schema_is_its_own_flag() -> None:
+    assert "--json-schema" not in start("claude").argv
+    argv = start("claude", schema={"type": "object"}).argv
+    assert argv[argv.index("--json-schema") + 1] == '{"type":"object"}'
+
+
+def test_it_tells_how_full_its_window_is_but_not_that_of_its_own_agents() -> None:
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1}
+    own = {"type": "assistant", "message": {"content": [], "usage": usage}}
+    lines = [
+        own,
+        own,
+        {**own, "parent_tool_use_id": "toolu_1", "message": {"content": [], "usage": {"input_tokens": 9}}},
+    ]
+    assert told("claude", [json.dumps(line) for line in lines])[:-1] == [Filled(125)]
+
+
+def test_an_error_may_be_a_word() -> None:
+    line = {
+        "type": "assistant",
+        "error": "invalid_request",
+        "message": {"content": [{"type": "text", "text": "Too long"}]},
+    }
+    assert told("claude", [json.dumps(line)])[0] == Said("Too long")

@@ -7,7 +7,7 @@ import pytest
 
 from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import Tokens
-from tests.agents.reading import ended, kind, recorded, start, told
+from tests.agents.reading import TASK, ended, kind, recorded, start, told
 
 
 def test_a_whole_recorded_stream() -> None:
@@ -104,3 +104,9 @@ def test_waiting_for_the_network_for_ever_is_an_end_but_it_may_still_come_back()
     assert [event.ok for event in told("codex", once) if isinstance(event, Ended)] == [True]
     twice = [json.dumps(waits), json.dumps(waits), *recorded("codex")]
     assert [event.ok for event in told("codex", twice) if isinstance(event, Ended)] == [False, True]
+
+
+def test_a_schema_is_a_file_below_home() -> None:
+    command = start("codex", schema={"type": "object"})
+    assert command.argv[command.argv.index("--output-schema") + 1] == f"{TASK.home}/.codex/output.json"
+    assert command.files[".codex/output.json"] == b'{"type":"object"}'

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
+from corral.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
 from tests.agents.reading import ended, kind, recorded, start, told
 
@@ -20,14 +20,20 @@ def test_a_whole_recorded_stream() -> None:
         ToolReturned(WRITE, ok=True, output="Wrote file successfully."),
         Changed("/w/hello.txt"),
         Spent(Tokens(100, 20, 7)),
+        Filled(127),
         Said("Now a command."),
         CalledTool("bash", "echo ran > ran.txt; ls", RUN),
         ToolReturned(RUN, ok=True, output="hello.txt\nran.txt\n"),
         Spent(Tokens(250, 30, 7)),
+        Filled(160),
         Said("Done."),
         Spent(Tokens(280, 33, 7)),
+        Filled(33),
         Ended(ok=True, text="Done."),
     ]
+
+
+SAID = {"type": "text", "sessionID": "s", "part": {"text": "Done."}}
 
 
 def finished(reason: str) -> dict[str, object]:
@@ -129,3 +135,14 @@ def test_what_the_old_program_must_not_end_with(lines: list[str], code: int) -> 
 
 def test_nothing_said_and_nothing_done_is_no_success() -> None:
     assert kind(ended("opencode", finished("stop"))) == "bad_output"
+
+
+def test_it_shortens_its_context_by_itself_and_ends_with_1() -> None:
+    overflow = {"type": "error", "sessionID": "s", "error": {"name": "ContextOverflowError", "data": {"message": "x"}}}
+    lines = [json.dumps(line) for line in (overflow, SAID, finished("stop"))]
+    end = told("opencode", lines, 1)[-1]
+    assert isinstance(end, Ended)
+    assert end.ok
+    without = told("opencode", lines[1:], 1)[-1]
+    assert isinstance(without, Ended)
+    assert not without.ok

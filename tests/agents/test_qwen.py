@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
+from corral.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
 from tests.agents.reading import ended, kind, recorded, start, told
 
@@ -15,12 +15,15 @@ def test_a_whole_recorded_stream() -> None:
     assert told("qwen", recorded("qwen")) == [
         Started("e319a651-7999-45f5-84e3-85f15eee277c", "fake-model", "0.24.4"),
         Said("I write it."),
+        Filled(107),
         CalledTool("write_file", "/w/hello.txt", WRITE),
         ToolReturned(WRITE, ok=True, output="Successfully created and wrote to new file: /w/hello.txt."),
         Changed("/w/hello.txt"),
         Said("Now a command."),
+        Filled(150),
         CalledTool("run_shell_command", "echo ran > ran.txt; ls", RUN),
         ToolReturned(RUN, ok=True, output="hello.txt  ran.txt"),
+        Filled(30),
         Said("Done."),
         Spent(Tokens(280, 33, 7)),
         Ended(ok=True, text="Done."),

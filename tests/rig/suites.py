@@ -34,6 +34,7 @@ CLAUDE = Conformance(
     key="ANTHROPIC_API_KEY",
     url="ANTHROPIC_BASE_URL",
     asks="/messages",
+    output_tool="StructuredOutput",
     program=str(claude_program()),
 )
 GEMINI = Conformance(
@@ -65,6 +66,7 @@ SUITES = {
         replace(
             CHAT,
             agent="qwen",
+            output_tool="structured_output",
             statuses={"overloaded": 503},
             idle_seconds=20,
             leaves_out={"endpoint_down": TOO_LONG},

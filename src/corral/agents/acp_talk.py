@@ -12,7 +12,7 @@ from corral.agents import acp_wire as wire
 from corral.agents import trouble
 from corral.agents.acp_presets import Preset
 from corral.agents.acp_tools import Tools
-from corral.events import AgentEvent, Asked, Ended, Heeded, Planned, Said, Spent, Started, Step, Unparsed
+from corral.events import AgentEvent, Asked, Ended, Filled, Heeded, Planned, Said, Spent, Started, Step, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
 
 Heard = AgentEvent | Line | HangUp
@@ -263,6 +263,7 @@ class AcpConversation:
                 return [*self._pause(), Planned(tuple(Step(each.content, each.status) for each in update.entries))]
             case "usage_update":
                 paused = [] if self._message else self._pause()  # without names of messages, this parts them
+                paused += [Filled(update.used, update.size)] if update.used else []
                 if not update.cost or update.cost.currency != "USD":
                     return paused
                 self._usd = update.cost.amount

@@ -176,6 +176,8 @@ class Update(Camel):
     locations: list[Place] | None = None
     entries: list[PlanStep] = field(default_factory=list[PlanStep])
     cost: Money | None = None
+    used: int | None = None
+    size: int | None = None
     meta: Raw = field(name="_meta", default=Raw(b""))
 
 

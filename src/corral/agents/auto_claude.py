@@ -11,7 +11,19 @@ from pathlib import PurePosixPath
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Cancel, Command, End, Leave, Provider, Steer, Telling
+from corral.adapter import (
+    AgentFacts,
+    AgentProfile,
+    AgentTask,
+    Cancel,
+    Command,
+    End,
+    Leave,
+    Pause,
+    Provider,
+    Steer,
+    Telling,
+)
 from corral.agents import trouble
 from corral.agents.protocol import Heard
 from corral.errors import BadRequest
@@ -167,6 +179,8 @@ class AutoClaudeConversation:
                 return [self._input("\n\n".join(self._told))]
             case Cancel():
                 return [Leave(f"{SPECS}/{self._spec}/PAUSE", b"stopped by a person\n")]
+            case Pause():
+                return []
 
     def exited(self, end: End) -> Sequence[AgentEvent]:
         heeded = self._heeded(end.files.get(_input_file(self._spec), b""))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Provider, Steer, Telling
+from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Pause, Provider, Steer, Telling
 from corral.agents import mcp
 from corral.agents.stream_json import Dialect, StreamJson
 from corral.events import AgentEvent, Ended, Heeded
@@ -22,6 +22,7 @@ TOOLS = ("Write", "Edit", "Read", "Bash", "Glob", "Grep")
 WRITERS = ("Write", "Edit", "NotebookEdit", "MultiEdit")
 #: A repository may switch the agent's inner sandbox on; inside ours every command would then fail unseen.
 INNER_SANDBOX_OFF = '{"sandbox":{"enabled":false}}'
+INTERRUPT = '{"type":"control_request","request_id":"pause","request":{"subtype":"interrupt"}}'
 TURNING = (Heeded, Ended)  #: events on which it depends whether there is more to come
 DIALECT = Dialect(
     program="claude",
@@ -57,6 +58,7 @@ class Claude:
         reads=("CLAUDE.md",),
         install="npm install -g @anthropic-ai/claude-code",
         oldest="2.1.197",
+        schema="table",
         steers="live",
     )
 
@@ -84,6 +86,8 @@ class Claude:
             arguments += ["--model", model]
         if task.budget_usd is not None:
             arguments += ["--max-budget-usd", f"{task.budget_usd:.4f}"]
+        if task.schema is not None:
+            arguments += ["--json-schema", msgspec.json.encode(task.schema).decode()]
         if task.session:
             arguments += ["--resume", task.session]
         return Command(
@@ -132,6 +136,8 @@ class ClaudeConversation(StreamJson):
         return heard
 
     def tell(self, order: Telling) -> list[Line]:
+        if isinstance(order, Pause):
+            return [Line(INTERRUPT)]
         if not isinstance(order, Steer):
             return []
         self._untaken += 1

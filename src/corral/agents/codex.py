@@ -14,6 +14,7 @@ from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started,
 from corral.model import ErrorClass, Tokens
 
 MOST_TOOL_OUTPUT = 2000
+SCHEMA = ".codex/output.json"  #: below HOME
 MOST_WAITS = 2  #: so often it may say that it waits for the network; from then on nobody is taken to be there
 #: Of its own accord it asks nobody, updates nothing, tells nobody.
 CONFIG = """\
@@ -70,6 +71,7 @@ class Codex:
             reads=("AGENTS.md",),
             install="npm install -g @openai/codex",
             oldest="0.166.0",
+            schema="strict",
         )
 
     def start(self, task: AgentTask) -> Command:
@@ -80,12 +82,15 @@ class Codex:
         model = task.model or self._profile.model
         if model:
             argv += ["-m", model]
+        if task.schema is not None:
+            argv += ["--output-schema", f"{task.home}/{SCHEMA}"]
         argv += [task.session, "-"] if task.session else ["-"]
+        wanted = {SCHEMA: msgspec.json.encode(task.schema)} if task.schema is not None else {}
         return Command(
             argv=tuple(argv),
             env={"CODEX_HOME": f"{task.home}/.codex"},
             stdin=task.prompt.encode(),
-            files={".codex/config.toml": self._config(task, model).encode()},
+            files={".codex/config.toml": self._config(task, model).encode(), **wanted},
         )
 
     def _config(self, task: AgentTask, model: str | None) -> str:

@@ -9,7 +9,7 @@ from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Fo
 from corral.agents import opencode_go, trouble
 from corral.agents.shown import shown
 from corral.errors import BadRequest
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import AgentEvent, CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
@@ -22,6 +22,7 @@ QUIET = {
     "OPENCODE_DISABLE_SHARE": "1",
     "OPENCODE_DISABLE_TERMINAL_TITLE": "1",
 }
+OVERFLOW = "ContextOverflowError"  #: told, and mended by itself; it ends with 1 all the same
 CUSTOM = "custom"  #: what a provider is called whose model was named without one
 HINTS: dict[ErrorClass, str] = {
     "auth": "log in with `opencode auth login`, or set the provider's key",
@@ -123,6 +124,11 @@ def _server(server: McpServer) -> dict[str, object]:
     return {"type": "local", "command": command, "environment": dict(server.env), "enabled": True}
 
 
+def _filled(used: _Tokens | None) -> list[AgentEvent]:
+    tokens = used.input + used.cache.read + used.cache.write + used.output if used else 0
+    return [Filled(tokens)] if tokens else []
+
+
 class _Cache(Struct):
     read: int = 0
     write: int = 0
@@ -183,6 +189,7 @@ class OpenCodeConversation:
         self._tokens, self._usd = Tokens(), 0.0
         self._denied: dict[str, None] = {}
         self._used_tools = False
+        self._shortened = False  # its context overflowed, it shortened it by itself, and went on
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
@@ -207,8 +214,9 @@ class OpenCodeConversation:
                 self._reason = ""
                 return []
             case "step_finish":
+                self._shortened = self._shortened or (self._error is not None and self._error.name == OVERFLOW)
                 self._reason, self._error = part.reason, None
-                return [self._spent(part)]
+                return [self._spent(part), *_filled(part.tokens)]
             case "error":
                 self._error = message.error or _Error("error")
                 return []
@@ -219,7 +227,7 @@ class OpenCodeConversation:
         if self._error:
             data = self._error.data
             return trouble.failed(data.statusCode, data.message or self._error.name, text=self._said, hints=HINTS)
-        if end.code == 0 and self._reason == "stop":
+        if self._reason == "stop" and end.code == (1 if self._shortened else 0):
             return [trouble.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
         if self._reason == "content-filter":
             return [Ended(ok=False, text=self._said, error=Failure("refused", "the provider refused to answer"))]

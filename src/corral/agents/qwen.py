@@ -38,6 +38,7 @@ class Qwen:
         reads=("QWEN.md", "AGENTS.md"),
         install="npm install -g @qwen-code/qwen-code",
         oldest="0.24.4",
+        schema="table",
     )
 
     def __init__(self, profile: AgentProfile) -> None:
@@ -51,6 +52,8 @@ class Qwen:
             arguments += ["--exclude-tools", ",".join(WRITERS)]
         if model := task.model or self._profile.model:
             arguments += ["--model", model]
+        if task.schema is not None:
+            arguments += ["--json-schema", msgspec.json.encode(task.schema).decode()]
         if task.session:
             arguments += ["--resume", task.session]
         settings = {

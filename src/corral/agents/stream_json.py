@@ -10,7 +10,19 @@ from msgspec import Raw, Struct
 from corral.adapter import End, HangUp, Line
 from corral.agents import trouble
 from corral.agents.shown import shown
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Heeded, Said, Spent, Started, ToolReturned, Unparsed
+from corral.events import (
+    AgentEvent,
+    CalledTool,
+    Changed,
+    Ended,
+    Filled,
+    Heeded,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
@@ -45,6 +57,7 @@ class _Block(Struct, gc=False):
 
 class _Message(Struct, gc=False):
     content: str | list[_Block] = ""
+    usage: _Usage | None = None
 
 
 class _Denial(Struct, gc=False):
@@ -70,7 +83,9 @@ class _Line(Struct, gc=False):
     permission_denials: tuple[_Denial, ...] = ()
     api_error_status: int | None = None
     structured_output: Raw = Raw(b"")
-    error: _Problem | None = None
+    structured_result: Raw = Raw(b"")  # as Qwen calls it
+    parent_tool_use_id: str | None = None
+    error: _Problem | str | None = None
     isReplay: bool = False  # noqa: N815 -- a message it was given, said back
 
 
@@ -84,6 +99,7 @@ class StreamJson:
         self._dialect = dialect
         self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
         self._ended = False
+        self._filling = 0
         self._tokens = Tokens()  # of the turns that are over
 
     def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
@@ -94,7 +110,9 @@ class StreamJson:
         match message.type:
             case "user" if message.isReplay:
                 return [Heeded(_words(message.message))]
-            case "assistant" | "user":
+            case "assistant":
+                return [*self._filled(message), *self._blocks(message.message)]
+            case "user":
                 return self._blocks(message.message)
             case "result":
                 self._ended = True
@@ -109,6 +127,18 @@ class StreamJson:
         if self._ended:
             return []
         return trouble.no_result(self._dialect.program, end.code, end.stderr, hints=self._dialect.hints)
+
+    def _filled(self, message: _Line) -> list[AgentEvent]:
+        """Tell how much of its window a request took up, once for each; those of its own agents are not its."""
+        used = message.message.usage if message.message and not message.parent_tool_use_id else None
+        if used is None:
+            return []
+        cached = used.cache_read_input_tokens + used.cache_creation_input_tokens
+        tokens = used.input_tokens + (0 if self._dialect.counts_cached else cached)
+        if tokens in (0, self._filling):
+            return []
+        self._filling = tokens
+        return [Filled(tokens)]
 
     def _blocks(self, message: _Message | None) -> list[AgentEvent]:
         if message is None or isinstance(message.content, str):
@@ -147,15 +177,19 @@ class StreamJson:
         return [Spent(self._tokens, message.total_cost_usd), *self._ending(message)]
 
     def _ending(self, message: _Line) -> list[AgentEvent]:
-        text = message.result or (message.error.message if message.error else "")
+        problem = message.error.message if isinstance(message.error, _Problem) else message.error
+        text = message.result or problem or ""
         if message.subtype == "error_max_budget_usd":
             return [Ended(ok=False, text=text, status="over_budget")]
         if message.subtype == "error_max_turns":
             return [Ended(ok=False, text=text, error=Failure("bad_output", "it used up its turns before it was done"))]
+        if "structured_output" in text and message.is_error:  # Qwen's own words: it never called that tool
+            return [Ended(ok=False, text=text, error=Failure("bad_output", text))]
         if message.is_error or message.subtype != "success":
             words = text or message.subtype or f"{self._dialect.program} reported an error"
             return trouble.failed(message.api_error_status, words, text=text, hints=self._dialect.hints)
-        output = msgspec.json.decode(message.structured_output) if bytes(message.structured_output) else None
+        structured = bytes(message.structured_output) or bytes(message.structured_result)
+        output = msgspec.json.decode(structured) if structured else None
         denied = tuple(dict.fromkeys(denial.tool_name for denial in message.permission_denials))
         return [Ended(ok=True, text=text, output=output, denied=denied)]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import briefing, forms, hooks, scoping
+from corral.engine import briefing, forms, hooks, scoping, starting
 from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
@@ -24,17 +24,16 @@ from corral.engine.outfit import Outfit
 from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
+from corral.engine.turns import Scene, Turns
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.events import Asked, Ended, Event, Heeded, Moved, Noted
+from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
 from corral.rules import judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
-from corral.world.merging import Combined
 from corral.world.process import Limits
 from corral.world.sealing import made_key
-from corral.world.workspace import Workspace
 
 
 class AttemptCourse:
@@ -49,9 +48,9 @@ class AttemptCourse:
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._guard = Guard(recorder, host)
-        self._guide = ""
         self._desk = recorder.desk()
         self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
+        self._turns = Turns(recorder, node, host, toolbox)
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -108,16 +107,18 @@ class AttemptCourse:
         if is_open(self.host.level, fitted.scope.net):
             self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
+        guide = ""
         if record.continues:
             made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
-            told = prompt.continued(record.steers)
+            told = self._going_on()
         else:
-            await self._start_from()
+            await starting.find_base(self.recorder, self.node, self.host)
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
-            self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
-            told = self._told()
+            guide = briefing.guide(made.tree, dressed.agent.facts.reads)
+            told = self._told(guide)
         letters = self._letterbox(dressed)
         told = "\n\n".join(filter(None, (told, letters.words() if letters and not record.continues else "")))
+        told = self._turns.shaped(told, dressed)
         for note in await self.host.fit(made, fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
@@ -136,14 +137,15 @@ class AttemptCourse:
             number=self.attempt.number,
             mcp=dressed.servers(),
             asks=dressed.profile.permissions == "ask",
+            schema=self._turns.schema(dressed),
         )
-        why = await self._turns(made, dressed, asked, letters)
+        why = await self._worked(Scene(made, dressed, self._limits(), self._ears(), guide), asked, letters)
         if self.host.boxes.memory_kills:
             self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
         self._take(why)
         self.recorder.step("worked")
 
-    def _told(self) -> str:
+    def _told(self, guide: str) -> str:
         if self.node.kind == "run":
             return self.node.task.prompt
         task = self.node.task
@@ -151,46 +153,26 @@ class AttemptCourse:
             task = msgspec.structs.replace(
                 task, handoff=f"{task.handoff}\n\n{prompt.conflicting(self.record.conflicts)}"
             )
-        return prompt.build(task, self.record.fed_back, self.record.steers, guide=self._guide)
+        return prompt.build(task, self.record.fed_back, self.record.steers, guide=guide)
 
-    async def _start_from(self) -> None:
-        """Find the commit to start from: those of the nodes before it, combined where there are several."""
-        record, heads = self.record, self.record.heads
-        if len(heads) > 1:
-            found = await merging.combine(self.host.repository, heads, f"Combine {len(heads)} steps")
-            if found.commit is None:
-                found = await self._with_marks(found)
-            heads, record.conflicts = (found.commit or "",), tuple(each.path for each in found.conflicts)
-        record.base = heads[0] if heads else self.host.plan.base
-        self.host.base = record.base
-
-    async def _with_marks(self, found: Combined) -> Combined:
-        """Let an agent resolve what does not go together; a command cannot."""
-        paths = [each.path for each in found.conflicts]
-        if self.node.kind == "run":
-            raise CorralError(
-                f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
-                hint="put a task between them, whose agent resolves it",
-            )
-        self.recorder.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
-        return await merging.combine_marked(self.host.repository, self.record.heads, "Combine steps, with conflicts")
-
-    async def _turns(self, made: Workspace, dressed: Outfit, asked: AgentTask, letters: Letterbox | None) -> str:
-        """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
+    def _limits(self) -> Limits:
         task, scope = self.node.task, self.host.boxes.fitted.scope
         seconds = min(task.timeout_seconds, scope.timeout_seconds or task.timeout_seconds)
-        limits = Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+
+    def _ears(self) -> Ears:
         tools = self.toolbox if self.host.plan.toolbox.enabled else None
-        ears = Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
+        return Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
+
+    async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
+        """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
         try:
             async with letters.open() if letters else contextlib.nullcontext():
-                ended = await self.host.work(made, dressed, asked, limits, ears)
-                while self.record.steers and self._ended_well(ended.why):
-                    asked = self._another_turn(asked)
-                    ended = await self.host.work(made, dressed, asked, limits, ears)
+                ended = await self._turns.work(scene, asked)
         finally:
             await self._questions.over()
-        if letters and self._ended_well(ended.why):
+        last = self.recorder.ended
+        if letters and last and last.ok and ended.why in ("exited", "lingered"):
             letters.dealt_with()
         await self.toolbox.close()
         return ended.why
@@ -225,24 +207,21 @@ class AttemptCourse:
         """Pass an answer on; return whether the agent waits for it."""
         return self.host.answer(order)
 
-    def _ended_well(self, why: str) -> bool:
-        ended = self.recorder.ended
-        return why in ("exited", "lingered") and ended is not None and ended.ok and not self.host.stop.is_set()
+    def condense(self, by: str) -> bool:
+        """Lead the agent over into a fresh session when its present step is over; return whether it is at work."""
+        return self._turns.condense(by)
 
-    def _another_turn(self, asked: AgentTask) -> AgentTask:
-        """Prepare the turn in which an agent hears what it could not be told while it worked."""
-        steers, session = self.record.steers, self.attempt.session if self.record.resumes else None
-        for text in steers:
-            self.recorder.emit(Heeded(text))
-        told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=self._guide)
-        self.host.keep("prompt-next.txt", told)
-        self.recorder.new_turn()
-        self.toolbox.new_turn()
-        left = self.recorder.remaining_usd()
-        return msgspec.structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
+    def _going_on(self) -> str:
+        """Return what an agent hears that goes on with what another attempt began."""
+        record = self.record
+        if self.attempt.session is None and record.summary:
+            told = prompt.from_summary(self.node.task, record.summary, "~/condensed")
+            return "\n\n".join([told, *record.steers])
+        return prompt.continued(record.steers)
 
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)
+        self._turns.heard(event)
         self._guard.heard(event, (str(self.folder),))
         if isinstance(event, Asked):
             self._questions.heard(self.recorder.redactor.value(event))
@@ -253,16 +232,18 @@ class AttemptCourse:
         """Note how the agent's own part ended."""
         self.recorder.settle_tokens()
         ended = self.recorder.ended
+        if why == "cut" and self.host.stop.is_set():
+            why = "stopped"
         limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
+        self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
         if self.recorder.over_budget:
             verdict = Verdict("over_budget")
         self.record.outcome = verdict.status if verdict else "done"
         self.attempt.error = verdict.error if verdict else None
         if ended:
-            self.attempt.output = ended.output if ended.output is not None else ended.text
             self.record.denied = ended.denied
         if self.record.cost_usd is not None:
             self.attempt.cost = Cost(self.record.cost_usd, "fixed")
@@ -304,7 +285,8 @@ class AttemptCourse:
             await self._over(Verdict("stopped"))
             return
         ended = Ended(ok=True, denied=self.record.denied)
-        await self._over(judge.of_work(self.node.task, self.attempt, ended, checks, self.record.saved))
+        task, saved, fits = self.node.task, self.record.saved, self.node.output is not None
+        await self._over(judge.of_work(task, self.attempt, ended, checks, saved, gives_output=fits))
 
     async def _marks_left(self) -> list[str]:
         """Return files whose conflicts nobody resolved."""
@@ -317,7 +299,8 @@ class AttemptCourse:
         """Find out what the checks prove of what was delivered."""
         task, base = self.node.task, self.host.base
         commit = self.attempt.commit or base
-        if not task.checks or not (self.attempt.files_changed or task.read_only or task.unchanged_ok):
+        unchanged_ok = task.read_only or task.unchanged_ok or self.node.output is not None
+        if not task.checks or not (self.attempt.files_changed or unchanged_ok):
             return []
         prover = Evidence(self.recorder, self.host, task, races=bool(self.node.rivals))
         return await prover.prove(commit, base)
@@ -411,6 +394,6 @@ class AttemptCourse:
 
 
 def can_continue(record: AttemptRecord) -> bool:
-    """Tell whether a lost or limited attempt can be gone on with: the agent can resume, and its session is known."""
+    """Tell whether a lost or limited attempt can be gone on with: by its agent's own session, or from a summary."""
     parked = record.attempt.status == "limited" or lanes.lost(record.attempt)
-    return parked and record.resumes and record.attempt.session is not None
+    return parked and bool((record.resumes and record.attempt.session) or record.summary)

@@ -13,7 +13,7 @@ from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
-from corral.events import Heard, Noted, Started, Stored
+from corral.events import Condensed, Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
 from corral.world import custody
@@ -359,7 +359,21 @@ class Engine:
         if record.status not in (*OPEN, "limited"):
             raise BadRequest(f"run {run} is over: {record.status}", hint="start a new one with `corral run`")
         order = self.store.order(run, "steer", by, time.time(), text)
+        if (answer := await self._answer(run, order)) is not None:
+            return answer
         waits = f"kept: it is told when run {run} goes on (corral resume {run})"
+        return waits if self._orphaned(run) or record.status == "limited" else "kept: it is told at the next turn"
+
+    async def condense(self, name: str, by: str) -> str:
+        """Have the agents of a run go on in fresh sessions from summaries; return what became of it, in words."""
+        run = self.store.find(name)
+        if self.store.run(run).status not in OPEN or self._orphaned(run):
+            raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
+        order = self.store.order(run, "condense", by, time.time())
+        return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
+
+    async def _answer(self, run: str, order: int) -> str | None:
+        """Wait for what the process that drives a run says to an order; None if it says nothing."""
         bell, until = Bell(self.store.folder), time.monotonic() + ANSWER_SECONDS
         try:
             while time.monotonic() < until and not self._orphaned(run):
@@ -369,7 +383,11 @@ class Engine:
                 await bell.listen(0.2)
         finally:
             bell.close()
-        return waits if self._orphaned(run) or record.status == "limited" else "kept: it is told at the next turn"
+        return None
+
+    def summaries(self, name: str) -> Iterator[Stored]:
+        """Yield the summaries from which agents of a run went on, oldest first."""
+        return (stored for stored in self.events(self.store.find(name)) if isinstance(stored.event(), Condensed))
 
     # --- keep or take back
 

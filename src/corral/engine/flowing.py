@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from corral import agents, config
@@ -18,12 +20,14 @@ from corral.errors import BadFlow, BadRequest
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
+from corral.rules.flows import shapes
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.flows.tree import Mistake
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
 TEMPLATES = Path(__file__).parent.parent / "templates"
+SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
@@ -144,6 +148,22 @@ def _budget(request: Request, settings: Config) -> float | None:
     return min(limits) if limits else None
 
 
+def _shape(request: Request) -> dict[str, Any] | None:
+    """Read the shape that the output must have; what could not be held against it is refused."""
+    if request.output is None:
+        return None
+    text = request.output
+    if not text.lstrip().startswith(("{", "[", '"')):
+        file = Path(text).expanduser()
+        if not file.is_file():
+            raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
+        text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        return shapes.schema(msgspec.json.decode(text))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"--output: {error}", hint=SHAPE_HINT) from error
+
+
 # --- agents by name
 
 
@@ -222,8 +242,8 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         return structs.replace(node, task=structs.replace(task, unchanged_ok=True), agent=SHELL)
     if request.flow is not None:
         node = _named(node, request, settings)
-        if node.output is not None:  # its answer is what is wanted of it
-            task = structs.replace(task, unchanged_ok=True)
+    elif request.output is not None and node.task.role not in ("architect", "reviewer"):
+        node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     return structs.replace(node, task=_briefed(task, profile, repo))
 

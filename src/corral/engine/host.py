@@ -81,6 +81,7 @@ class Host:
         self.boxes = Boxes(self.level, attempt, self.stop)
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
+        self._halt = asyncio.Event()  #: ends its present turn
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
 
@@ -219,6 +220,8 @@ class Host:
         read = {name: workspace.read_below(made.tree, name, MOST_READ_BACK) for name in command.read_back}
         files = {name: content for name, content in read.items() if content is not None}
         listening.close(ended, files)
+        if listening.cutting and ended.why in ("exited", "lingered", "stopped") and not self.stop.is_set():
+            ended = structs.replace(ended, why="cut")
         sizes = {name: log.size for name, log in logs.items()}
         tape.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
@@ -239,7 +242,7 @@ class Host:
         self, listening: Listening, finished: asyncio.Event, follow: Callable[[asyncio.Event], Awaitable[Exit]]
     ) -> Exit:
         """Follow the agent to its end; one that can be asked to stop is asked before it is told by a signal."""
-        halt = asyncio.Event()
+        halt = self._halt = asyncio.Event()
         asked = asyncio.Event()
 
         async def stopping() -> None:
@@ -270,12 +273,21 @@ class Host:
         """Answer a question of the agent's; return whether it waits for it."""
         return self._listening is not None and self._listening.answer(order)
 
-    def _leave(self, made: Workspace, left: Leave) -> None:
-        workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
+    def cut(self) -> None:
+        """End the agent's present turn, as it stands; the attempt goes on."""
+        if self._listening is not None:
+            self._listening.cut(self._halt.set)
+
+    @property
+    def at_work(self) -> bool:
+        return self._listening is not None
 
     def put(self, folder: Path, name: str, content: bytes) -> None:
-        """Put a file where the agent finds it: below its HOME."""
-        workspace.write_below(folder / "home", name, io.BytesIO(content), self._owner)
+        """Lay something into the agent's HOME, without secrets."""
+        workspace.write_below(folder / "home", name, io.BytesIO(self.redactor.data(content)), self._owner)
+
+    def _leave(self, made: Workspace, left: Leave) -> None:
+        workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
 
     def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
         for name, content in files.items():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from corral.adapter import Answer, Cancel, End, HangUp, Leave, Line, Telling
+from corral.adapter import Answer, Cancel, End, HangUp, Leave, Line, Pause, Telling
 from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.engine.logs import Tail
-from corral.events import Ended, Event, Noted, Unparsed
+from corral.events import Ended, Event, Limited, Noted, Unparsed
 from corral.world.process import Exit, Talk
 
 MOST_UNPARSED = 2000
+PAUSE_SECONDS = 5.0  #: an agent that is asked to end its turn may take this long before it gets a signal
 LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
 
 
@@ -25,6 +26,7 @@ class Listening:
         self._errors = Tail()
         self.talk = Talk()
         self._over = False
+        self.cutting = False
 
     def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
         if stream == "stderr":
@@ -62,9 +64,19 @@ class Listening:
         self._act(told)
         return bool(told)
 
+    def cut(self, end: Callable[[], None]) -> None:
+        """End the agent's turn as it stands: asked for in its own language where it has one, and soon in any case."""
+        if self.cutting or self._over:
+            return
+        self.cutting = True
+        told = self._conversation.tell(Pause()) if isinstance(self._conversation, Listens) else ()
+        self._act(told)
+        asyncio.get_running_loop().call_later(PAUSE_SECONDS if told else 0.0, end)
+
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
         spoke, self._over = self._over, True
-        self._act(self._conversation.exited(End(ended.code, self._errors.text(), files)))
+        said = self._conversation.exited(End(ended.code, self._errors.text(), files))
+        self._act(said)
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
         if self.talk.why == "flood" and not spoke:
@@ -75,6 +87,8 @@ class Listening:
     def _act(self, heard: Sequence[Heard]) -> None:
         for each in heard:
             match each:
+                case Ended(ok=False) | Limited() if self.cutting:
+                    pass  # cut off between two steps, it has not failed: it goes on in another session
                 case Line(text=text):
                     self.talk.say(text.encode() + b"\n")
                 case HangUp():

@@ -189,7 +189,7 @@ class Drive:
         if action.retry_of and can_continue(before) and Path(before.folder).exists():
             record.folder, record.continues = before.folder, before.attempt.id
             record.base, record.conflicts = before.base, before.conflicts
-            record.attempt.session = before.attempt.session
+            record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
             record.fed_back = prompt.feedback(before.attempt)
         if action.onto and before.attempt.commit:

@@ -26,6 +26,8 @@ class Orders:
             if order.verb == "stop":
                 drive.stop(f"stopped by {order.by}")
                 drive.store.take_order(order.id, time.time())
+            elif order.verb == "condense" and drive.courses:
+                drive.store.take_order(order.id, time.time(), "; ".join(self._condense(order)))
             elif drive.courses:
                 drive.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
 
@@ -42,6 +44,17 @@ class Orders:
                 words.append(f"told {agent} ({name}), which is at work")
             else:
                 words.append(f"{agent} ({name}) does not listen while it works: it is told at its next turn")
+        return words
+
+    def _condense(self, order: Order) -> list[str]:
+        """Lead every attempt at work over into a fresh session; return what became of it, in words."""
+        words: list[str] = []
+        for name, course in self._drive.courses.items():
+            agent = course.record.attempt.agent
+            if course.condense(order.by):
+                words.append(f"{agent} ({name}) goes on from a summary once its present step is over")
+            else:
+                words.append(f"{agent} ({name}) is not at work: there is nothing to condense")
         return words
 
     async def hear(self) -> None:

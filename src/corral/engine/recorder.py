@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from msgspec import structs
 
 from corral.engine.asking import Desk
 from corral.engine.telling import Listener, tell
-from corral.events import VITAL, Ended, Event, Heard, Heeded, Limited, Noted, Spent, Started
+from corral.events import (
+    VITAL,
+    Condensed,
+    Ended,
+    Event,
+    Filled,
+    Heard,
+    Heeded,
+    Limited,
+    Noted,
+    Rejected,
+    Spent,
+    Started,
+)
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
 from corral.rules.redact import Redactor
+from corral.rules.window import Gauge
 from corral.world.clock import zone
 from corral.world.store.sqlite import Store
 
@@ -35,6 +49,8 @@ class Recorder:
         self.redactor = Redactor({})
         self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it spawned have cost
         self._metered = Tokens()
+        self._metered_before = Tokens()
+        self.gauge: Gauge | None = None  #: of its present turn
         self.has_account = False  #: its quota is one for all runs of its agent
         self.over_budget = False
         self.ended: Ended | None = None  #: its last word so far
@@ -48,7 +64,9 @@ class Recorder:
 
     def new_turn(self) -> None:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
+        self.settle_tokens()
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
+        self._metered_before = self._metered
         self.ended = None
 
     def desk(self) -> Desk:
@@ -58,6 +76,14 @@ class Recorder:
     @property
     def store(self) -> Store:
         return self._store
+
+    def besides(self, tokens: Tokens, usd: float | None) -> None:
+        """Count what another agent used up for this attempt."""
+        self.attempt.tokens += tokens
+        self._tokens_before += tokens
+        if usd is not None and math.isfinite(usd) and usd > 0:
+            self._usd_before += usd
+            self.attempt.cost = Cost((self.attempt.cost.usd or 0.0) + usd, "reported")
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -72,6 +98,8 @@ class Recorder:
         body = ENCODER.encode(event)
         if vital:
             self._act_on(event)
+        elif isinstance(event, Filled) and self.gauge is not None:
+            self.gauge.told(event.tokens, event.window)
         if len(body) > MOST_TEXT:
             event = _cut(event)
             body = ENCODER.encode(event)
@@ -88,10 +116,13 @@ class Recorder:
     def meter(self, _model: str | None, tokens: Tokens) -> None:
         """Count what passed between the agent and its provider, for agents that do not tell."""
         self._metered += tokens
+        if self.gauge is not None:
+            self.gauge.metered(_model, tokens)
 
     def settle_tokens(self) -> None:
-        if self.attempt.tokens == Tokens():
-            self.attempt.tokens = self._metered
+        """Take what was metered in a turn of which the agent itself told nothing."""
+        if self.attempt.tokens == self._tokens_before:
+            self.attempt.tokens = self._tokens_before + self._metered.less(self._metered_before)
 
     def cooldown(self) -> tuple[float, str] | None:
         """Return until when its agent's quota is used up, as any run found out; None if it is not."""
@@ -99,13 +130,22 @@ class Recorder:
 
     def read_back(self) -> bool:
         """Hear once more what was stored of it; return whether it had said its last word."""
+        for event in self.story():
+            self._act_on(event)
+        return self.ended is not None
+
+    def story(self) -> Iterator[Event]:
+        """Yield what is stored of this attempt, oldest first, and before it of those whose work it goes on with."""
+        self._store.flush()
+        befores = {each.attempt.id: each.continues for each in self._store.attempts(self.record.run)}
+        chain, at = {self.attempt.id}, self.record.continues
+        while at is not None and at not in chain:
+            chain.add(at)
+            at = befores.get(at)
         after = 0
         while batch := self._store.events(self.record.run, after):
             after = batch[-1].seq
-            for stored in batch:
-                if stored.attempt == self.attempt.id:
-                    self._act_on(stored.event())
-        return self.ended is not None
+            yield from (stored.event() for stored in batch if stored.attempt in chain)
 
     def _has_room(self, *, vital: bool) -> bool:
         if vital:
@@ -116,12 +156,8 @@ class Recorder:
 
     def _act_on(self, event: Event) -> None:
         match event:
-            case Started(session=session, model=model):
-                known = (self.attempt.session, self.attempt.model)
-                self.attempt.session = session or self.attempt.session
-                self.attempt.model = self.attempt.model or model
-                if known != (self.attempt.session, self.attempt.model):
-                    self.step(self.record.phase)  # by its session the agent can go on after a crash
+            case Started():
+                self._begin(event)
             case Spent():
                 self._spend(event)
             case Heeded(text=text) if text in self.record.steers:
@@ -135,8 +171,23 @@ class Recorder:
                     self._store.cool_down(self.attempt.agent, until, message[:MOST_REASON])
             case Ended():
                 self.ended = event
+            case Rejected():
+                self.new_turn()
+            case Condensed(summary=summary):
+                self.new_turn()
+                self.record.summary, self.attempt.session = summary, None
+                self.step(self.record.phase)
             case _:
                 pass
+
+    def _begin(self, started: Started) -> None:
+        known = (self.attempt.session, self.attempt.model)
+        self.attempt.session = started.session or self.attempt.session
+        self.attempt.model = self.attempt.model or started.model
+        if self.gauge is not None:
+            self.gauge.model = self.gauge.model or self.attempt.model
+        if known != (self.attempt.session, self.attempt.model):
+            self.step(self.record.phase)  # by its session the agent can go on after a crash
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""

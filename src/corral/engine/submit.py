@@ -106,6 +106,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         identity=await repository.identity(),
         retry=settings.retry,
         setup=settings.setup,
+        condense=settings.condense,
         level=level,
         scopes=scopes,
         ignore=ignore,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.events import Ended
 from corral.flow import Task
 from corral.model import Attempt, CheckResult, Failure, Status, Violation
+from corral.rules import output
 
 USED_UP: dict[str, Failure] = {
     "memory": Failure("memory", "it used more memory than its scope allows", "raise [scope] memory_mb"),
@@ -57,6 +59,25 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
     if ended.status:
         return Verdict(ended.status, ended.error)
     return Verdict("failed", ended.error or Failure("crash", ended.text or "it reported a failure"))
+
+
+def of_output(
+    verdict: Verdict | None, ended: Ended | None, schema: Mapping[str, Any] | None
+) -> tuple[Any, Verdict | None]:
+    """Return what an agent gave for its output, and the verdict: one that does not fit its schema is none."""
+    told = None if ended is None else ended.output if ended.output is not None else ended.text
+    if schema is None or ended is None:
+        return told, verdict
+    if verdict is not None and verdict.error and verdict.error.kind == "bad_output":
+        return told, Verdict(verdict.status, structs.replace(verdict.error, lasting=True))
+    if verdict is not None:
+        return told, verdict
+    taken = output.take(ended, schema)
+    if not taken.misfits:
+        return taken.value, None
+    words = f"its output does not fit, asked twice: {'; '.join(taken.misfits)}"
+    hint = "`corral logs` shows what it said; ask for less, or give it more tries"
+    return told, Verdict("failed", Failure("bad_output", words, hint, lasting=True))
 
 
 def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | None:
@@ -106,9 +127,18 @@ def of_marks(files: Sequence[str]) -> Verdict:
 
 
 def of_work(
-    task: Task, attempt: Attempt, ended: Ended, checks: Sequence[CheckResult], saved: Sequence[str] = ()
+    task: Task,
+    attempt: Attempt,
+    ended: Ended,
+    checks: Sequence[CheckResult],
+    saved: Sequence[str] = (),
+    *,
+    gives_output: bool = False,
 ) -> Verdict:
-    """Judge what was delivered by an agent that ended well; `saved` names work it left beside its branch."""
+    """Judge what was delivered by an agent that ended well; `saved` names work it left beside its branch.
+
+    An output that was asked for, and fits, is work too: then nothing need be changed.
+    """
     failed = [check for check in checks if not check.passed]
     if failed:
         check = failed[0]
@@ -117,7 +147,7 @@ def of_work(
         return Verdict("failed", Failure("check_failed", words, hint))
     if attempt.files_changed and task.read_only:
         return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))
-    if attempt.files_changed or task.read_only or task.unchanged_ok:
+    if attempt.files_changed or task.read_only or task.unchanged_ok or gives_output:
         return Verdict("done")
     if ended.denied:
         tools = ", ".join(ended.denied)

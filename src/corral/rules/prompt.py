@@ -59,3 +59,23 @@ def feedback(failed: Attempt) -> str:
     if failed.error and failed.error.kind in ("no_change", "bad_output"):
         return f"An earlier try at this was not accepted: {failed.error.message}."
     return ""
+
+
+def from_summary(task: Task, summary: str, original: str, *, guide: str = "") -> str:
+    """Return what an agent hears that goes on in a fresh session from a summary of its own work."""
+    parts = [*task.briefing, *([f"# What this repository asks of agents\n\n{guide}"] if guide else [])]
+    going_on = (
+        "You are in the middle of a task. You have worked on it already, in a session that became too long; your "
+        "workspace is as you left it. This is what matters of it; go on from here, do nothing twice, and finish."
+    )
+    return "\n\n".join([*parts, going_on, summary, f"What was said and done before is in {original}, if you need it."])
+
+
+def for_summary(kept: str, steps: str, most: int) -> str:
+    """Return what an agent is asked that is to summarise the work of another."""
+    return (
+        f"Summarise the work below for the agent that goes on with it, in at most {most} characters of Markdown: what "
+        "was done and why, what was decided, which files were changed, what failed, what is still to do. Use no tools; "
+        "answer with the summary alone. It must hold each of these, word for word:"
+        f"\n\n{kept}\n\n# The work\n\n{steps}"
+    )

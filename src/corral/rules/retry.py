@@ -26,7 +26,8 @@ def delay_seconds(tries: Sequence[Attempt], policy: RetryPolicy, asked: int | No
     last = tries[-1]
     most = policy.most if asked is None else asked
     kind = last.error.kind if last.error else None
-    if last.status in ENDS or len(tries) > most or not _worth_it(last.status, kind, asked is not None):
+    lasting = bool(last.error and last.error.lasting is True and asked is None)
+    if last.status in ENDS or len(tries) > most or lasting or not _worth_it(last.status, kind, asked is not None):
         return None
     if kind in AT_ONCE:
         return 0.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -17,9 +18,16 @@ VERDICT = {
 }
 
 
-def single(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()) -> Flow:
+def single(
+    task: Task,
+    agent: AgentChoice,
+    fallback: tuple[AgentChoice, ...] = (),
+    *,
+    output: Mapping[str, Any] | None = None,
+) -> Flow:
     """One agent, one node."""
-    return Flow(name="task", strategy="single", nodes=(Node(id="main", task=task, agent=agent, fallback=fallback),))
+    node = Node(id="main", task=task, agent=agent, fallback=fallback, output=output)
+    return Flow(name="task", strategy="single", nodes=(node,))
 
 
 def race(task: Task, agents: Sequence[AgentChoice], fallback: tuple[AgentChoice, ...] = ()) -> Flow:

@@ -212,6 +212,31 @@ def calls_mcp_tool(stage: Stage) -> None:
     expect(outcome.attempt["files_changed"] == ["notes.txt"], "the tool was not called", outcome)
 
 
+SHAPE = '{"verdict": ["accept", "reject"], "notes": "string"}'
+
+
+def structured_output(stage: Stage) -> None:
+    """Asked for an output of a certain shape, it gives that."""
+    wanted = {"verdict": "accept", "notes": "it holds"}
+    tool = stage.suite.output_tool
+    good = Turn(text="Here it is.", tool=tool, input=wanted) if tool else Turn(text=f"Here:\n{json.dumps(wanted)}")
+    with ScriptedModel([Turn(text="I look.", sh="ls"), good]) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--output", SHAPE, task="review it")
+    expect(outcome.code == 0, f"exit {outcome.code}", outcome)
+    expect(outcome.attempt["output"] == wanted, "its output is not what it gave", outcome)
+
+
+def bad_output(stage: Stage) -> None:
+    """What it says instead of an output of a certain shape is not taken: it is asked once more, and fails."""
+    with ScriptedModel([Turn(text="Well, maybe.")] * 8) as model:
+        stage.point_to(model.url)
+        outcome = stage.run("--output", SHAPE, task="review it")
+        asked = [json.dumps(each.body) for each in model.requests]
+    expect(any("Your output does not fit" in body for body in asked), "it was not asked once more", outcome)
+    stage.expect_error(outcome, "bad_output")
+
+
 CASES: dict[str, Callable[[Stage], None]] = {
     "works": works,
     "says_only": says_only,
@@ -228,4 +253,6 @@ CASES: dict[str, Callable[[Stage], None]] = {
     "endpoint_down": endpoint_down,
     "bad_certificate": bad_certificate,
     "calls_mcp_tool": calls_mcp_tool,
+    "structured_output": structured_output,
+    "bad_output": bad_output,
 }

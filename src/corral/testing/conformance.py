@@ -42,6 +42,7 @@ class Conformance:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     tool: str = "mcp__noter__note"  #: what it calls the tool `note` of an MCP server `noter`
+    output_tool: str | None = None  #: what it calls the tool by which its model hands over its output; else it says it
     idle_seconds: int = 10  #: longer than it is silent when it starts
     statuses: Mapping[str, int] = field(
         default_factory=dict[str, int]

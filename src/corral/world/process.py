@@ -22,7 +22,7 @@ MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
 
-Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes"]
+Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
 
 
 class Owner(Struct, frozen=True):

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("inbox", "Answer what waits in the inbox."),
     "merge": ("merge", "Land the work of a run on its branch: proven on the merged tree, and undoable."),
     "undo": ("merge", "Take back a merge: refs and files are exactly as they were."),
+    "condense": ("act", "Have agents go on in fresh sessions, from summaries of their work."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),

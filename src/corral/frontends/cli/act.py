@@ -1,4 +1,4 @@
-"""`stop`, `resume`, `steer`, `trust`: act on runs, from any process."""
+"""`stop`, `resume`, `steer`, `condense`, `trust`: act on runs, from any process."""
 
 from __future__ import annotations
 
@@ -47,6 +47,23 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
     try:
         name = engine.show(run).run
         answer = asyncio.run(engine.steer(name, text, who()))
+    finally:
+        engine.close()
+    click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
+
+
+@click.command()
+@run_argument
+@json_option
+def condense(run: str, *, as_json: bool) -> None:
+    """Have the agents of RUN go on in fresh sessions of their own, from summaries of their work.
+
+    It happens by itself when a session has filled 80 % of its model's window ([condense] at).
+    """
+    engine = Engine()
+    try:
+        name = engine.show(run).run
+        answer = asyncio.run(engine.condense(name, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)

@@ -14,7 +14,7 @@ import msgspec
 from corral.engine import document
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
-from corral.events import Stored
+from corral.events import Condensed, Stored
 from corral.frontends.cli import words
 from corral.model import Run
 
@@ -126,8 +126,9 @@ def _remark(run: Run, name: str) -> str:
 @run_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run is over.")
 @click.option("--prompt", is_flag=True, help="Only what the last attempt's agent was told, word for word.")
+@click.option("--summaries", is_flag=True, help="Only the summaries from which agents went on, whole.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
-def logs(run: str, *, follow: bool, prompt: bool, as_json: bool) -> None:
+def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool) -> None:
     """Show what the agents of a run said and did."""
     gc.enable()  # it may go on for hours
     with engine() as opened:
@@ -136,6 +137,10 @@ def logs(run: str, *, follow: bool, prompt: bool, as_json: bool) -> None:
             click.echo(msgspec.json.encode({"prompt": text}).decode() if as_json else text)
             return
         name = opened.show(run).run
+        if summaries:
+            for stored in opened.summaries(name):
+                click.echo(_as_json(stored) if as_json else _summary(stored))
+            return
         for stored in opened.follow(name) if follow else opened.events(name):
             text = _as_json(stored) if as_json else _as_text(stored)
             if text:
@@ -148,6 +153,14 @@ def _as_json(stored: Stored) -> str:
     head = {"seq": stored.seq, "at": document.moment(stored.at), "node": stored.node, "attempt": stored.attempt}
     # The body is JSON already: joining texts keeps every event byte for byte.
     return msgspec.json.encode(head).decode()[:-1] + "," + stored.body.decode()[1:]
+
+
+def _summary(stored: Stored) -> str:
+    event = stored.event()
+    if not isinstance(event, Condensed):
+        return ""
+    head = f"# summary {event.number} of {stored.attempt} by {event.by}: {event.reason}"
+    return head + "\n\n" + "\n".join(words.printable(line) for line in event.summary.splitlines()) + "\n"
 
 
 def _as_text(stored: Stored) -> str | None:

@@ -43,6 +43,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")
 @click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill it is to have (SKILL.md); repeatable.")
 @click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
+@click.option("--output", metavar="SHAPE", help='What its output must fit: JSON like {"ok": "boolean"}, or a file.')
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
 @click.option("--timeout", metavar="TIME", help="Wall clock for each try: 90s, 20m, 2h.  [60m]")

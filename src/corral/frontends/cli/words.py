@@ -14,8 +14,10 @@ from corral.events import (
     CalledTool,
     Changed,
     Checked,
+    Condensed,
     Ended,
     Event,
+    Filled,
     Heeded,
     Limited,
     Mailed,
@@ -23,6 +25,7 @@ from corral.events import (
     Noted,
     Planned,
     Reached,
+    Rejected,
     Reported,
     Said,
     Spent,
@@ -188,8 +191,12 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"> {tool} {shown}".rstrip()
         case ToolReturned(ok=False, output=output):
             return f"! {output.strip() or 'the tool failed'}"
-        case ToolReturned() | Changed():
+        case ToolReturned() | Changed() | Filled():
             return None
+        case Rejected(misfits):
+            return f"output not taken: {'; '.join(misfits)}"
+        case Condensed(number, reason):
+            return f"goes on from summary {number}: {reason}"
         case Started(model=model):
             return f"started{f' ({model})' if model else ''}"
         case Spent(usd=usd, tokens=tokens):

@@ -1,0 +1,67 @@
+"""How full a model's window is: by the agent's own word, or by what passed to its provider."""
+
+import pytest
+
+from corral.engine import windows
+from corral.model import Tokens
+from corral.rules.window import STANDARD, Gauge, window_of
+
+TABLE = {"claude": 200_000, "gpt-5": 272_000, "gpt-5-chat": 128_000, "Mine": 1000}
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("claude-sonnet-4-5", 200_000),
+        ("claude-sonnet-4-5[1m]", 1_000_000),
+        ("gpt-5-codex", 272_000),
+        ("gpt-5-chat-latest", 128_000),
+        ("openrouter/openai/gpt-5", 272_000),
+        ("Mine", 1000),
+        ("mine-too", 1000),
+        ("nobody-knows", STANDARD),
+        (None, STANDARD),
+    ],
+)
+def test_the_window_of_a_model(model: str | None, tokens: int) -> None:
+    assert window_of(model, TABLE) == tokens
+
+
+def test_our_table_is_dated_and_the_persons_comes_first() -> None:
+    assert windows.table().dated >= "2026-11"
+    assert window_of("gemini-2.5-pro", windows.windows({})) == 1_048_576
+    assert window_of("gemini-2.5-pro", windows.windows({"gemini-2.5-pro": 32_000})) == 32_000
+
+
+def test_requests_are_metered_one_by_one_not_added_up() -> None:
+    gauge = Gauge(0.8, TABLE, "Mine")
+    for _ in range(5):
+        gauge.metered(None, Tokens(input=100, cache_read=600))  # as Anthropic tells it: first what goes in
+        gauge.metered(None, Tokens(output=50))
+    assert gauge.tokens == 750
+    assert not gauge.over
+    gauge.metered(None, Tokens(input=790, output=20))  # as OpenAI tells it: all at once
+    assert gauge.over
+    assert "81 % of the window of Mine (1000)" in gauge.words()
+
+
+def test_the_agents_own_word_counts_more() -> None:
+    gauge = Gauge(0.8, TABLE, "Mine")
+    gauge.told(100)
+    gauge.metered(None, Tokens(input=990))  # of an agent that it started itself
+    assert not gauge.over
+    gauge.told(790, 900)
+    assert gauge.over
+
+
+def test_nothing_is_full_at_no_share_at_all() -> None:
+    gauge = Gauge(0.0, TABLE, "Mine")
+    gauge.told(10_000)
+    assert not gauge.over
+
+
+@pytest.mark.parametrize("tokens", [-5, 1 << 60])
+def test_counts_that_are_none(tokens: int) -> None:
+    gauge = Gauge(0.8, TABLE)
+    gauge.told(tokens)
+    assert gauge.tokens == 0
