@@ -18,7 +18,7 @@ from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run,
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store import inbox
+from corral.world.store import inbox, merges
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -213,6 +213,8 @@ class Engine:
         entry = answering.take(self.store, number, text, by)
         if entry.about == "limit" and entry.answer == "no":
             await self.stop(entry.run, by)
+        if entry.about == "merge":
+            await self._settle_merge(entry)
         return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
@@ -261,6 +263,7 @@ class Engine:
         place = here(self.store.run(run).plan, self._office(run, listen))
         drive = Drive(run, self.owner, self.store, place, listen)
         drive.patient = patient
+        drive.land_with(self.merge)
         self._drives[run] = drive
         if self._stopping:
             drive.stop(self._stopping)
@@ -430,6 +433,21 @@ class Engine:
         run = self.show(name)
         repository = repository_of(self.store.run(run.run).plan, self.home)
         return Merger(self.store, run, repository, say)
+
+    async def _settle_merge(self, entry: Entry) -> None:
+        """Carry out what a person wants of a merge that is in conflict."""
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        if entry.answer == "abort":
+            self.abort_merge(entry.run)
+            outcome = "nothing was moved"
+        else:
+            strategy = "ours" if entry.answer == "ours" else "theirs"
+            waiting = merges.latest(merges.of_run(self.store, entry.run))
+            into = waiting.into if waiting else None
+            record = await self.merge(MergeRequest(run=entry.run, strategy=strategy, into=into), _unsaid)
+            outcome = f"{record.state} into {record.into}"
+        inbox.note_outcome(self.store, entry.id, outcome)
 
     def _wake_up(self, run: str) -> None:
         """Open a parked run again: the person says that its quota is back."""

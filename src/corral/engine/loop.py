@@ -11,6 +11,8 @@ from corral.engine.asking import Desk
 from corral.engine.attempt import can_continue
 from corral.engine.evidence import BESIDE
 from corral.engine.gates import Gates
+from corral.engine.landings import Land as LandCall
+from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
 from corral.engine.orders import Orders
 from corral.engine.telling import Listener, tell
@@ -18,7 +20,7 @@ from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt
-from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Park, Schedule, Settle, WaitUntil
+from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Land, Park, Schedule, Settle, WaitUntil
 from corral.world import workspace
 from corral.world.custody import sweep
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -32,6 +34,7 @@ class Drive:
 
     def __init__(self, run: str, owner: str, store: Store, place: Place, listen: Listener) -> None:
         self.run, self.owner, self.store, self._place, self.listen = run, owner, store, place, listen
+        self._landings: Landings | None = None
         self.plan = store.run(run).plan
         self.schedule = Schedule(self.plan.flow, self.plan.retry)
         self.courses: dict[str, Course] = {}
@@ -62,6 +65,8 @@ class Drive:
             for task in (*self._background, *self._driven.values()):
                 task.cancel()
             await asyncio.gather(*self._background, *self._driven.values(), self._gates.close(), return_exceptions=True)
+            if self._landings:
+                await self._landings.close()
         self.store.flush()
 
     def stop(self, reason: str) -> None:
@@ -70,6 +75,10 @@ class Drive:
         for course in self.courses.values():
             course.stop()
         self._wake.set()
+
+    def land_with(self, land: LandCall) -> None:
+        """Say how merges are made."""
+        self._landings = Landings(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
 
     def note(self, event: Event, node: str | None = None, attempt: str | None = None) -> None:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
@@ -85,7 +94,8 @@ class Drive:
     async def _turn(self) -> bool:
         self._wake.clear()
         with self.store.transaction():
-            answered = [action for settle in self._gates.answered() for action in self.schedule.ended(settle)]
+            over = [*self._gates.answered(), *(self._landings.ended() if self._landings else ())]
+            answered = [action for settle in over for action in self.schedule.ended(settle)]
             finished, wait, records = self._act([*answered, *self.schedule.decide(time.time())])
         for record in records:  # driven only once it is stored that they are
             self._drive(record)
@@ -102,8 +112,9 @@ class Drive:
             return True, None, []
         times = [action.time for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(times)) if times else None
-        idle = wait is None and not records and not self._driven
-        if idle and (self._gates.parked or (self._gates.waiting and not self.patient)):
+        merging = self._landings is not None and self._landings.at_work
+        idle = wait is None and not records and not self._driven and not merging
+        if idle and (self._left() or (self._gates.waiting and not self.patient)):
             self._leave_to_person()
             return True, None, []
         if (deadline := self._gates.next_deadline()) is not None:
@@ -127,6 +138,8 @@ class Drive:
                 self._gates.park(action)
             case Ask():
                 self._ask(action.node)
+            case Land():
+                self._land(action.node)
             case _:
                 pass
         return None
@@ -213,16 +226,33 @@ class Drive:
         self.store.move_node(self.run, state)
         self.note(Moved(f"node {action.node}", action.status, action.reason or action.why), action.node)
 
+    def _land(self, node: str) -> None:
+        self.store.move_node(self.run, NodeState(id=node, status="running"))
+        heads, proofs = self.schedule.heads(node, self.plan.base), self.schedule.proofs(node)
+        if self._landings is None or not heads or heads == (self.plan.base,):
+            self._settle_now(Settle(node, "done", why="there is nothing to merge"))
+        else:
+            self._landings.begin(self.schedule.node(node), heads, proofs)
+
+    def _settle_now(self, settle: Settle) -> None:
+        for action in self.schedule.ended(settle):
+            self._do(action)
+        self._wake.set()
+
     def _ask(self, node: str) -> None:
         self._gates.ask(self.schedule.node(node), self.plan.epoch)
         self.store.move_node(self.run, NodeState(id=node, status="waiting", reason="waits for an answer"))
 
     def _leave_to_person(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""
-        for node, reason in self._gates.parked.items():
+        for node, reason in self._left().items():
             self.store.move_node(self.run, NodeState(id=node, status="waiting", reason=reason))
             self.note(Moved(f"node {node}", "waiting", reason), node)
-        self._move("waiting", self._gates.words())
+        self._move("waiting", next(iter(self._left().values()), None) or self._gates.words())
+
+    def _left(self) -> dict[str, str]:
+        """Return the nodes that wait for a person in another way than by an answer, and why."""
+        return {**self._gates.parked, **(self._landings.conflicts if self._landings else {})}
 
     def _move(self, status: Status, reason: str | None) -> None:
         over = time.time() if status not in OPEN else None

@@ -16,6 +16,7 @@ from corral.errors import BadRequest, ChecksFailed
 from corral.events import Noted
 from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Preview
 from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
+from corral.rules import inbox as inbox_rules
 from corral.rules import merging as rules
 from corral.rules import naming
 from corral.world import landing, merging, resolving
@@ -23,7 +24,7 @@ from corral.world.git import Repository
 from corral.world.landing import Moved
 from corral.world.merging import Merged
 from corral.world.scope import Machine
-from corral.world.store import merges
+from corral.world.store import inbox, merges
 from corral.world.store.sqlite import Store
 
 MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
@@ -391,3 +392,5 @@ def _checks(checks: Sequence[str]) -> str:
 
 def _ask_person(store: Store, record: MergeRecord) -> None:
     """Put a conflict before a person."""
+    question = inbox_rules.conflict(record.run, record.id, record.into, [each.path for each in record.conflicts])
+    inbox.ask(store, structs.replace(question, deadline=time.time() + inbox_rules.WEEK), time.time())

@@ -177,6 +177,12 @@ class Schedule:
         """Return the commits a node starts from; none: where the run began."""
         return lineage.heads(self._before(name), base)
 
+    def proofs(self, name: str) -> tuple[str, ...]:
+        """Return the checks that hold for what comes before a node."""
+        group = self._items[name][0] if name in self._items else name
+        names = lineage.before(group, self.nodes, self._members, self._last_of)
+        return tuple(dict.fromkeys(check for each in names for check in self.node(each).task.checks))
+
     def _before(self, name: str) -> list[AttemptRecord]:
         group = self._items[name][0] if name in self._items else name
         names = lineage.before(group, self.nodes, self._members, self._last_of)
