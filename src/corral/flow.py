@@ -115,3 +115,13 @@ class Flow(Struct, frozen=True, kw_only=True):
     fills: bool = False  #: its texts have places to fill; a person's own task is taken word for word
     parallel: int | None = None  #: how many may run at once
     why: str = ""  #: why this strategy, where it was chosen for the person
+
+    @property
+    def title(self) -> str:
+        """What it is about, for listings: a person's own words, or the name of a flow file."""
+        if self.strategy == "flow":
+            return self.name
+        named = [node.task.prompt for node in self.nodes if node.id in ("main", "develop")]
+        first = named[0] if named else self.nodes[0].task.prompt
+        more = len(self.nodes) - 1 if self.strategy == "parallel" else 0
+        return f"{first} (and {more} more tasks)" if more else first

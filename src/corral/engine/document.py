@@ -39,7 +39,7 @@ def build(store: Store, run: str) -> Run:
         status=record.status,
         reason=ORPHANED if record.status in DRIVEN and orphaned(record.owner) else record.reason,
         strategy=record.plan.flow.strategy,
-        task=record.plan.flow.nodes[0].task.prompt,
+        task=record.plan.flow.title,
         repo=record.plan.repo,
         base=record.plan.base,
         started=moment(record.created),

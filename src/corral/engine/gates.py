@@ -18,6 +18,7 @@ class Gates:
         self._desk = desk
         self._open: dict[str, str] = {}  # gate -> its entry
         self.parked: dict[str, str] = {}  # node -> why
+        self.answered_meanwhile = False
 
     @property
     def waiting(self) -> bool:
@@ -29,7 +30,9 @@ class Gates:
         deadline = time.time() + gate.deadline_seconds
         name = node.id if not epoch else f"{node.id}/{epoch}"
         question = inbox.gate(self._desk.run, name, node.task.prompt, gate.default, deadline)
-        self._open[node.id] = self._desk.ask(question).id
+        entry = self._desk.ask(question)
+        self._open[node.id] = entry.id
+        self.answered_meanwhile |= not entry.open
 
     def park(self, action: Park) -> None:
         """Ask how it goes on with a node whose quota is used up."""
@@ -39,6 +42,7 @@ class Gates:
 
     def answered(self) -> list[Settle]:
         """Return the gates that were answered since."""
+        self.answered_meanwhile = False
         if not self._open:
             return []
         entries = {entry.id: entry for entry in self._desk.entries()}

@@ -110,6 +110,8 @@ class Drive:
             self._gates.withdraw(f"the run is {last.status}")
             self._move(last.status, last.reason)
             return True, None, []
+        if self._gates.answered_meanwhile:
+            return False, 0.0, records
         times = [action.time for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(times)) if times else None
         merging = self._landings is not None and self._landings.at_work

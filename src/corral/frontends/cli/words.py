@@ -120,6 +120,8 @@ def summary(run: Run) -> list[str]:
         lines.append(f"why      {one_line(run.reason, 1000)}")
     if shown is None:
         return lines
+    if len(run.nodes) > 1:
+        return [*lines, *_nodes(run), f"next     {next_commands(run, shown)}"]
     tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({short(shown.model)})" if shown.model else ""
     facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), _sandbox(shown))
@@ -133,6 +135,30 @@ def summary(run: Run) -> list[str]:
         lines.append(f"hint     {shown.error.hint}")
     lines.append(f"next     {next_commands(run, shown)}")
     return lines
+
+
+def _nodes(run: Run) -> list[str]:
+    """Say of each node what became of it: one line each, in the order of the flow."""
+    known = max(len(node.id) for node in run.nodes)
+    lines: list[str] = []
+    for node in run.nodes:
+        shown = next((each for each in node.attempts if each.id == node.winner), None)
+        last = shown or (node.attempts[-1] if node.attempts else None)
+        about = [last.agent, changes(last) if last.files_changed else ""] if last else []
+        words = [*filter(None, about), *([node.reason] if node.reason and node.status != "done" else [])]
+        line = f"  {node.id:<{known}}  {node.status:<8}  {', '.join(words)}".rstrip()
+        lines.append(one_line_kept(line, width()))
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    done = sum(node.status == "done" for node in run.nodes)
+    tries = f"{len(attempts)} attempts" if len(attempts) != 1 else "1 attempt"
+    facts = f"{done} of {len(run.nodes)} nodes done, {tries}, {seconds(run.seconds)}, {money(run.cost)}"
+    return [f"nodes    {facts}", *lines]
+
+
+def one_line_kept(text: str, most: int) -> str:
+    """Shorten a line without touching its columns."""
+    clean = printable(text)
+    return clean if len(clean) <= most else clean[: max(0, most - 1)] + "…"
 
 
 def next_commands(run: Run, shown: Attempt) -> str:
