@@ -375,6 +375,7 @@ class AttemptRecord(Struct, kw_only=True):
     ended: float | None = None
     folder: str = ""  #: workspace, home and logs of this attempt
     lane: int = 0  #: whose try it is, in a race
+    void: bool = False  #: its node was done again: it is history
     heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
     base: str | None = None  #: the commit it starts from: these, combined
     conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
@@ -411,7 +412,7 @@ class Order(Struct, frozen=True):
     """Something a person wants of a run, told by any process to the one that owns it."""
 
     id: int
-    verb: Literal["stop", "steer", "condense"]
+    verb: Literal["stop", "steer", "condense", "pause", "unpause"]
     by: str
     text: str = ""
 

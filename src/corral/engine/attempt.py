@@ -47,6 +47,7 @@ class AttemptCourse:
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
+        self._paused = False
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
         self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
@@ -197,6 +198,11 @@ class AttemptCourse:
         """End it, and keep its work."""
         self.host.stop.set()
 
+    def pause(self) -> None:
+        """End it so that it can be gone on with later: that uses up no try."""
+        self._paused = True
+        self.host.stop.set()
+
     def steer(self, text: str) -> bool:
         """Take in what a person wants besides; return whether the agent is told while it works."""
         self.record.steers = (*self.record.steers, text)
@@ -339,6 +345,8 @@ class AttemptCourse:
 
     async def _over(self, verdict: Verdict) -> None:
         record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
+        if self._paused and verdict.status == "stopped":
+            verdict = Verdict("stopped", Failure("crash", "it was paused; its work is kept"))
         verdict = clean(verdict)
         attempt.status, attempt.error = verdict.status, verdict.error
         record.ended = time.time()

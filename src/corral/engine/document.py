@@ -16,7 +16,7 @@ from corral.world.store.sqlite import Store
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
 
 
-DRIVEN = OPEN - {"waiting"}  #: somebody should be at work on these; what waits is left to a person
+DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
 ORPHANED = "its process is gone: corral resume goes on with it"
 
 

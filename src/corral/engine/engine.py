@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from corral.merging import MergeRecord, MergeRequest, Preview
 
     Sink = Callable[[bytes], object]
+    Say = Callable[[str], None]
 
 
 PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
@@ -338,6 +341,55 @@ class Engine:
             bell.close()
         return document.build(self.store, run)
 
+    async def pause(self, name: str, node: str | None, by: str) -> str:
+        """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""
+        run = self.store.find(name)
+        if self.store.run(run).status not in OPEN:
+            raise BadRequest(f"run {run} is over: {self.store.run(run).status}")
+        if self._orphaned(run):
+            with self.store.transaction():
+                if node is None:
+                    self.store.move_run(run, "paused", f"paused by {by}", None)
+                else:
+                    self.store.move_node(run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
+            return "paused; nobody was driving it"
+        return (
+            await self._answer(run, self.store.order(run, "pause", by, time.time(), node or ""))
+            or "it is paused as soon as its process hears of it"
+        )
+
+    async def unpause(self, name: str, node: str, by: str) -> str:
+        """Let a paused node of a run that is driven go on."""
+        run = self.store.find(name)
+        return (
+            await self._answer(run, self.store.order(run, "unpause", by, time.time(), node))
+            or "it goes on as soon as its process hears of it"
+        )
+
+    async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
+        """Do what did not get done once more, or one node and all after it."""
+        from corral.engine import redoing  # noqa: PLC0415
+
+        run = self.store.find(name)
+        self._own(run)
+        redoing.again(self.store, run, node, say)
+        return await self.drive(run, listen, patient=patient)
+
+    async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
+        """Go on with a run by a flow file that was changed."""
+        from corral.engine import redoing, submit  # noqa: PLC0415
+
+        run = self.store.find(name)
+        request = structs.replace(request, repo=self.store.run(run).plan.repo)
+        flow = (await submit.prepare(request, self.home)).plan.flow
+        self._own(run)
+        redoing.changed(self.store, run, flow, say)
+        return await self.drive(run, listen, patient=patient)
+
+    def _own(self, run: str) -> None:
+        if not self._take_over(run):
+            raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
+
     async def resume(self, name: str, listen: Listener, *, patient: bool = False) -> Run:
         """Go on with a run whose process is gone."""
         run = self.store.find(name)
@@ -349,8 +401,7 @@ class Engine:
             return document.build(self.store, run)
         elif record.status not in OPEN:
             raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
-        if not self._take_over(run):
-            raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
+        self._own(run)
         return await self.drive(run, listen, patient=patient)
 
     async def steer(self, name: str, text: str, by: str) -> str:

@@ -44,6 +44,7 @@ class Drive:
         self.patient = False  #: it waits for a person's answer instead of leaving the run to them
         self._wake = asyncio.Event()
         self._waits_until = 0.0
+        self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
 
     async def to_the_end(self) -> None:
@@ -76,6 +77,24 @@ class Drive:
             course.stop()
         self._wake.set()
 
+    def pause(self, node: str | None, by: str) -> None:
+        """Let nothing more begin, of a node or of all; what is at work ends so that it can be gone on with."""
+        if node is None:
+            self._pausing = f"paused by {by}"
+        else:
+            self.schedule.hold(node)
+            self.store.move_node(self.run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
+            self.note(Moved(f"node {node}", "paused", f"by {by}"), node)
+        for course in self.courses.values():
+            if node is None or course.record.node == node:
+                course.pause()
+        self._wake.set()
+
+    def unpause(self, node: str) -> None:
+        self.schedule.release(node)
+        self.store.move_node(self.run, NodeState(id=node, status="queued"))
+        self._wake.set()
+
     def land_with(self, land: LandCall) -> None:
         """Say how merges are made."""
         self._landings = Landings(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
@@ -93,6 +112,12 @@ class Drive:
 
     async def _turn(self) -> bool:
         self._wake.clear()
+        if self._pausing and not self.schedule.stopping:
+            if not self._driven:
+                self._move("paused", self._pausing)
+                return True
+            await self._something_happens(None)
+            return False
         with self.store.transaction():
             over = [*self._gates.answered(), *(self._landings.ended() if self._landings else ())]
             answered = [action for settle in over for action in self.schedule.ended(settle)]
@@ -116,6 +141,9 @@ class Drive:
         wait = self._wait(min(times)) if times else None
         merging = self._landings is not None and self._landings.at_work
         idle = wait is None and not records and not self._driven and not merging
+        if idle and self.schedule.held and not self._gates.waiting:
+            self._move("paused", "paused: " + ", ".join(sorted(self.schedule.held)))
+            return True, None, []
         if idle and (self._left() or (self._gates.waiting and not self.patient)):
             self._leave_to_person()
             return True, None, []

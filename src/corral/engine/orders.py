@@ -26,10 +26,23 @@ class Orders:
             if order.verb == "stop":
                 drive.stop(f"stopped by {order.by}")
                 drive.store.take_order(order.id, time.time())
+            elif order.verb in ("pause", "unpause"):
+                drive.store.take_order(order.id, time.time(), self._pause(order))
             elif order.verb == "condense" and drive.courses:
                 drive.store.take_order(order.id, time.time(), "; ".join(self._condense(order)))
             elif drive.courses:
                 drive.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
+
+    def _pause(self, order: Order) -> str:
+        drive, node = self._drive, order.text or None
+        if node is not None and node not in drive.schedule.nodes:
+            return f"the run has no node `{node}`"
+        if order.verb == "pause":
+            drive.pause(node, order.by)
+            return f"paused `{node}`" if node else "paused"
+        if node:
+            drive.unpause(node)
+        return f"`{node}` goes on"
 
     def _steer(self, order: Order) -> list[str]:
         """Tell every attempt at work what a person wants besides; return what became of it, in words."""

@@ -86,6 +86,7 @@ class Schedule:
         self._left: dict[str, str] = {}  # attempts that nobody drives any more: they will want their slots back
         self._starting: list[str] = []  # agents of attempts that were decided and are not told yet
         self._filled: dict[str, Node] = {}
+        self._held: set[str] = set()  # nodes that a person paused
         self._open = len(self.nodes)
         self._spent_before = 0.0  # by attempts that are over
         self.stopping: str | None = None
@@ -96,12 +97,17 @@ class Schedule:
     def load(self, states: Iterable[NodeState], records: Iterable[AttemptRecord]) -> None:
         """Take in what is stored of the run."""
         for record in records:
+            if record.void:
+                self._spent_before += record.attempt.cost.usd or 0.0
+                continue
             self._tries.setdefault(record.node, []).append(record)
             if record.phase == "over":
                 self._spent_before += record.attempt.cost.usd or 0.0
             else:
                 self._left[record.attempt.id] = record.attempt.agent
-        self._stored = {state.id: state for state in states if state.status not in OPEN}
+        known = list(states)
+        self._held |= {state.id for state in known if state.status == "paused"}
+        self._stored = {state.id: state for state in known if state.status not in OPEN}
         self._restore(list(self._look))
 
     def _restore(self, ready: list[str]) -> None:
@@ -136,6 +142,20 @@ class Schedule:
     def ended(self, settle: Settle) -> list[Action]:
         """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
         return self._settled(settle) if self._states[settle.node].status in OPEN else []
+
+    def hold(self, node: str) -> None:
+        """Begin no attempt of a node until it is released."""
+        self._held.add(node)
+
+    def release(self, node: str) -> None:
+        self._held.discard(node)
+        if self._states[node].status in OPEN:
+            self._look[node] = None
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The nodes that are paused and not over."""
+        return frozenset(name for name in self._held if self._states[name].status in OPEN)
 
     def stop(self, reason: str) -> None:
         self.stopping = self.stopping or reason
@@ -293,6 +313,8 @@ class Schedule:
                     over.append(found)
                 case WaitUntil(time=moment):
                     heapq.heappush(self._later, (moment, node.id))
+                case Begin() if node.id in self._held:
+                    pass  # until it is released
                 case Begin() if self._has_slot(found):
                     self._states[node.id].status = "running"
                     self._starting.append(found.agent.name)

@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
     "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
+    "pause": ("act", "Let a run rest, or one node of it; `resume` goes on."),
+    "retry": ("act", "Do again what did not get done, or one node and all after it."),
     "resume": ("act", "Go on with a run whose process was killed."),
     "steer": ("act", "Tell the agents of a run something while they work."),
     "inbox": ("inbox", "List what waits for you, with its deadline and what happens then."),

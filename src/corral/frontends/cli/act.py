@@ -13,6 +13,7 @@ from corral.engine.engine import Engine
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.look import json_option, run_argument
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.trusting import ask_for_trust
@@ -71,15 +72,74 @@ def condense(run: str, *, as_json: bool) -> None:
 
 @click.command()
 @run_argument
+@click.option("--from", "from_", metavar="NODE", help="Do this node and all after it again; what is before it stays.")
+@click.option("--flow", "file", metavar="FILE", help="Go on by this flow file: only what it changed is done again.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="With --flow: a value for an input.")
+@click.option("--node", metavar="NODE", help="Let this paused node go on.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @json_option
-def resume(run: str, *, quiet: bool, as_json: bool) -> int:
-    """Go on with a run whose process is gone; what was finished is not done again."""
+def resume(  # noqa: PLR0913 -- what Click hands over
+    run: str,
+    *,
+    from_: str | None,
+    file: str | None,
+    inputs: tuple[str, ...],
+    node: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Go on with a run whose process is gone, or that was paused; what was finished is not done again."""
+    if node:
+        return _let_go_on(run, node, as_json=as_json)
+    request = flow_request(file, inputs=inputs) if file else None
 
     async def work(engine: Engine, shown: Plain) -> Run:
-        return await engine.resume(run, shown.hear)
+        if request:
+            return await engine.resume_with(run, request, shown.hear, shown.say, patient=shown.patient)
+        if from_:
+            return await engine.retry(run, from_, shown.hear, shown.say, patient=shown.patient)
+        return await engine.resume(run, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+def _let_go_on(run: str, node: str, *, as_json: bool) -> int:
+    engine = Engine()
+    try:
+        answer = asyncio.run(engine.unpause(run, node, who()))
+    finally:
+        engine.close()
+    click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)
+    return 0
+
+
+@click.command()
+@run_argument
+@click.argument("node", required=False)
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@json_option
+def retry(run: str, node: str | None, *, quiet: bool, as_json: bool) -> int:
+    """Do again what did not get done: NODE and all after it, or all nodes that failed."""
+
+    async def work(engine: Engine, shown: Plain) -> Run:
+        return await engine.retry(run, node, shown.hear, shown.say, patient=shown.patient)
+
+    return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@click.argument("node", required=False)
+@json_option
+def pause(run: str, node: str | None, *, as_json: bool) -> int:
+    """Let a run rest, or one NODE of it: what is at work ends and is gone on with by `corral resume`."""
+    engine = Engine()
+    try:
+        answer = asyncio.run(engine.pause(run, node, who()))
+    finally:
+        engine.close()
+    click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)
+    return 0
 
 
 @click.command()

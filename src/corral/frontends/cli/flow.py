@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from corral.engine.flowing import template, template_names
 from corral.engine.submit import Submission
 from corral.errors import BadRequest
 from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import submitted
@@ -22,7 +23,6 @@ from corral.frontends.cli.words import table
 from corral.model import Request, Run
 from corral.rules.flows import drawing, published
 
-MOST_FILE = 10 << 20
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,7 +51,7 @@ def _inputs(command: F) -> F:
 @json_option
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
     """Find everything that is wrong with FILE: each mistake with its line and column, on stderr, exit code 2."""
-    found = _prepared(_request(file, **options)).plan.flow
+    found = _prepared(flow_request(file, **options)).plan.flow
     if as_json:
         click.echo(msgspec.json.encode({"name": found.name, "nodes": [node.id for node in found.nodes]}).decode())
     else:
@@ -65,7 +65,7 @@ def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -
 @json_option
 def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Draw FILE: who comes after whom."""
-    found = _prepared(_request(file, **options)).plan.flow
+    found = _prepared(flow_request(file, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: "\n".join(drawing.text(found)),
         "mermaid": lambda: drawing.mermaid(found),
@@ -87,7 +87,7 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @json_option
 def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Carry FILE out. Stop it from any terminal, close the laptop, `corral resume` it tomorrow."""
-    request = _request(file, **options)
+    request = flow_request(file, **options)
     if dry:
         return _dry_run(request, as_json=as_json)
 
@@ -96,7 +96,7 @@ def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) ->
         found = engine.flow_of(name)
         shown.draw(found)
         shown.say(f"run {name}: {found.name}, {len(found.nodes)} nodes")
-        return await engine.drive(name, shown.hear)
+        return await engine.drive(name, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
@@ -128,25 +128,6 @@ def schema() -> int:
     """Print the JSON Schema of flow files: editors complete and check with it."""
     click.echo(msgspec.json.format(msgspec.json.encode(published.schema()), indent=2).decode())
     return 0
-
-
-def _request(file: str, *, inputs: Sequence[str], **options: Any) -> Request:  # noqa: ANN401
-    path = Path(file)
-    try:
-        if path.stat().st_size > MOST_FILE:
-            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
-        text = path.read_text(encoding="utf-8")
-    except UnicodeError:
-        raise BadRequest(f"{file} is not UTF-8 text") from None
-    except OSError as error:
-        raise BadRequest(f"{file}: {error.strerror}", hint="begin one: corral flow new feature") from error
-    given: dict[str, Any] = {}
-    for each in inputs:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise BadRequest(f"--input {each}: what is its value?", hint="--input NAME=VALUE")
-        given[name] = value
-    return Request(flow=text, flow_file=str(path.absolute()), inputs=given, **options)
 
 
 def _prepared(request: Request) -> Submission:

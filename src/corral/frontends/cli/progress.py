@@ -25,6 +25,8 @@ from corral.rules.flows import drawing
 class Plain:
     """For pipes, logs and CI: only what changes the picture, one line each, no control codes."""
 
+    patient = False  #: somebody is there who may answer what is asked
+
     def __enter__(self) -> Self:
         return self
 
@@ -61,6 +63,8 @@ class Silent(Plain):
 
 class Terminal(Plain):
     """Agents' words scroll by; below them stands who works, on what, for how long and for how much."""
+
+    patient = True
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)

@@ -109,7 +109,7 @@ def run(  # noqa: PLR0913 -- what Click hands over
         shown.say(f"run {name} in {begun.repo} from {base}")
         if why := engine.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
-        return await engine.drive(name, shown.hear)
+        return await engine.drive(name, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 

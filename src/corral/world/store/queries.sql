@@ -17,7 +17,10 @@ SELECT id FROM runs ORDER BY id DESC LIMIT 1
 SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
-       json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,
+       CASE json_extract(r.plan, '$.flow.strategy')
+         WHEN 'flow' THEN json_extract(r.plan, '$.flow.name')
+         WHEN 'multi' THEN json_extract(r.plan, '$.flow.nodes[1].task.prompt')
+         ELSE json_extract(r.plan, '$.flow.nodes[0].task.prompt') END AS task,
        (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
        (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r ORDER BY r.id DESC LIMIT :most
@@ -116,3 +119,10 @@ INSERT OR IGNORE INTO nodes (run, id, place, status) VALUES (:run, :id, :place, 
 
 -- name: costs_of
 SELECT usd FROM attempts WHERE agent = :agent AND usd IS NOT NULL ORDER BY started DESC LIMIT 50
+
+
+-- name: drop_node
+DELETE FROM nodes WHERE run = :run AND id = :id
+
+-- name: save_plan
+UPDATE runs SET plan = :plan WHERE id = :id

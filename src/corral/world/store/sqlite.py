@@ -227,6 +227,16 @@ class Store:
             for name in names:
                 place += self._do("add_late_node", run=run, id=name, place=place, status="queued")
 
+    def drop_nodes(self, run: str, names: Iterable[str]) -> None:
+        """Forget nodes that a flow does not have any more; their attempts stay."""
+        with self.transaction():
+            for name in names:
+                self._do("drop_node", run=run, id=name)
+
+    def save_plan(self, run: str, plan: RunPlan) -> None:
+        with self.transaction():
+            self._do("save_plan", id=run, plan=ENCODER.encode(plan))
+
     def next_place(self, run: str) -> int:
         return cast("int", self._rows("next_place", run=run)[0]["place"])
 

@@ -1,0 +1,70 @@
+"""Open a run again: nodes that failed, nodes from one on, or nodes of a flow file that was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
+
+from corral.errors import BadRequest
+from corral.flow import Flow
+from corral.model import OPEN, NodeState, RunPlan
+from corral.rules import redo
+from corral.world.store.sqlite import Store
+
+Say = Callable[[str], None]
+
+
+def again(store: Store, run: str, node: str | None, say: Say) -> None:
+    """Do a node once more with all that comes after it; without one, all that did not get done."""
+    plan = store.run(run).plan
+    if node is None:
+        void = redo.unfinished(plan.flow, store.nodes(run))
+        if not void:
+            raise BadRequest(f"every node of run {run} is done", hint=f"name one: corral retry {run} NODE")
+    else:
+        void = redo.behind(plan.flow, {_known(plan.flow, node): "you said so"})
+    _open(store, run, plan, void, say)
+
+
+def changed(store: Store, run: str, flow: Flow, say: Say) -> None:
+    """Go on with another form of the flow; what it did not change stays done."""
+    plan = store.run(run).plan
+    void = redo.changed(plan.flow, flow)
+    gone = {node.id for node in plan.flow.nodes} - {node.id for node in flow.nodes}
+    for name in sorted(gone):
+        say(f"`{name}` is not in the flow any more")
+    with store.transaction():
+        store.drop_nodes(run, gone)
+        store.add_nodes(run, [node.id for node in flow.nodes])
+        _open(store, run, structs.replace(plan, flow=flow), {**_not_done(store, run), **void}, say)
+
+
+def _not_done(store: Store, run: str) -> Mapping[str, str]:
+    return {state.id: f"it is {state.status}" for state in store.nodes(run) if state.status in redo.NOT_DONE}
+
+
+def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: Say) -> None:
+    """Put nodes back to the beginning. Their attempts stay in the history and count no more."""
+    known = {node.id for node in plan.flow.nodes}
+    groups = tuple(f"{name}." for name in void)
+    with store.transaction():
+        store.drop_nodes(run, {s.id for s in store.nodes(run) if s.id not in known and s.id.startswith(groups)})
+        for record in store.attempts(run):
+            if record.node in void or record.node.startswith(groups):
+                if record.attempt.status in OPEN and record.phase != "over":
+                    continue  # it is taken up where it stands
+                record.void = True
+                store.save_attempt(record)
+        for name, why in void.items():
+            say(f"`{name}` is done again: {why}")
+            store.move_node(run, NodeState(id=name))
+        store.save_plan(run, structs.replace(plan, epoch=plan.epoch + 1))
+        store.move_run(run, "queued", None, None)
+
+
+def _known(flow: Flow, node: str) -> str:
+    names = [each.id for each in flow.nodes]
+    if node not in names:
+        raise BadRequest(f"the run has no node `{node}`", hint="it has: " + ", ".join(names[:30]))
+    return node

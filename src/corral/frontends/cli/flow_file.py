@@ -1,0 +1,31 @@
+"""Read a flow file that a person names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corral.errors import BadRequest
+from corral.model import Request
+
+MOST_FILE = 10 << 20
+
+
+def flow_request(file: str, *, inputs: Sequence[str], **options: Any) -> Request:  # noqa: ANN401
+    path = Path(file)
+    try:
+        if path.stat().st_size > MOST_FILE:
+            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeError:
+        raise BadRequest(f"{file} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadRequest(f"{file}: {error.strerror}", hint="begin one: corral flow new feature") from error
+    given: dict[str, Any] = {}
+    for each in inputs:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise BadRequest(f"--input {each}: what is its value?", hint="--input NAME=VALUE")
+        given[name] = value
+    return Request(flow=text, flow_file=str(path.absolute()), inputs=given, **options)

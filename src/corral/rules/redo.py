@@ -1,0 +1,57 @@
+"""Which nodes are done again, and why: a person asked for it, they changed, or what they go on from did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from corral.flow import Flow, Node
+from corral.model import NodeState
+from corral.rules.graph import FAILED
+
+NOT_DONE = FAILED | {"stopped", "limited", "queued", "running", "waiting", "paused"}
+
+
+def behind(flow: Flow, names: Mapping[str, str]) -> dict[str, str]:
+    """Return nodes and all that comes after them, each with why it is void."""
+    after: dict[str, list[str]] = {}
+    for node in flow.nodes:
+        for edge in node.needs:
+            after.setdefault(edge.node, []).append(node.id)
+    void = dict(names)
+    steps = list(names)
+    for name in steps:  # grows
+        for other in after.get(name, ()):
+            if other not in void:
+                void[other] = f"it comes after `{name}`"
+                steps.append(other)
+    return void
+
+
+def unfinished(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
+    """Return the nodes that did not get done, and those that were skipped because of them."""
+    known = {node.id for node in flow.nodes}
+    bad = {state.id: f"it is {state.status}" for state in states if state.status in NOT_DONE and state.id in known}
+    return behind(flow, bad)
+
+
+def changed(old: Flow, new: Flow) -> dict[str, str]:
+    """Return the nodes of a flow whose results from an older form of it do not hold any more."""
+    before: dict[str, Node] = {node.id: node for node in old.nodes}
+    names = {
+        node.id: "it is new" if node.id not in before else _difference(before[node.id], node)
+        for node in new.nodes
+        if before.get(node.id) != node
+    }
+    if old.inputs != new.inputs:
+        named = [name for name in new.inputs if old.inputs.get(name) != new.inputs[name]]
+        for node in new.nodes:
+            if any(f"{{{{{name}" in node.task.prompt or name in (node.when or "") for name in named):
+                names.setdefault(node.id, "an input that it names has another value")
+    return behind(new, names)
+
+
+def _difference(old: Node, new: Node) -> str:
+    parts = [name for name in Node.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+    inner = [name for name in type(new.task).__struct_fields__ if getattr(old.task, name) != getattr(new.task, name)]
+    words = [*(part for part in parts if part != "task"), *inner]
+    return "its " + ", ".join(words) + (" differs" if len(words) == 1 else " differ")
