@@ -115,7 +115,7 @@ class Drive:
         times = [action.time for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(times)) if times else None
         merging = self._landings is not None and self._landings.at_work
-        idle = wait is None and not records and not self._driven and not merging
+        idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
         if idle and (self._left() or (self._gates.waiting and not self.patient)):
             self._leave_to_person()
             return True, None, []
