@@ -140,7 +140,7 @@ class Drive:
         times = [action.time for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(times)) if times else None
         merging = self._landings is not None and self._landings.at_work
-        idle = wait is None and not records and not self._driven and not merging
+        idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
         if idle and self.schedule.held and not self._gates.waiting:
             self._move("paused", "paused: " + ", ".join(sorted(self.schedule.held)))
             return True, None, []
