@@ -1,0 +1,146 @@
+"""The toolbox of an attempt, used from inside the box by programs that do exactly what their task says."""
+
+import json
+from typing import Any
+
+import pytest
+
+from corral.testing.watching import until
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.talkers import caller, ended, flow, left, node, start
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    caller(corral)
+    return corral.repo()
+
+
+def done(run: dict[str, Any]) -> None:
+    assert run["status"] == "done", json.dumps(run, indent=1)
+
+
+@pytest.mark.parametrize("way", ["http", "stdio"])
+def test_two_nodes_write_to_each_other(corral: Corral, way: str) -> None:
+    name, repo = caller(corral, way=way), corral.repo()
+    asks = """
+        sent = call("send_mail", to="knows", text="what is the colour?", priority="high")
+        letter = read_mail()[0]
+        assert letter["thread"] == sent["thread"]
+        call("ack_mail", ids=[letter["id"]])
+        write("colour.txt", letter["text"])
+        """
+    knows = """
+        letter = read_mail()[0]
+        write("asked.txt", letter["text"] + " " + letter["from"] + " " + letter["priority"])
+        call("send_mail", to=letter["from"], text="blue", thread=letter["thread"])
+        call("ack_mail", ids=[letter["id"]])
+        """
+    run = flow(corral, repo, node("asks", asks, name), node("knows", knows, name))
+    done(run)
+    assert left(repo, run, "asks", "colour.txt") == "blue"
+    assert left(repo, run, "knows", "asked.txt") == "what is the colour? asks high"
+    mailed = [event for event in corral.events(run["run"]) if event["type"] == "mailed"]
+    assert [(each["node"], each["to"], each["text"]) for each in mailed] == [
+        ("asks", "knows", "what is the colour?"),
+        ("knows", "asks", "blue"),
+    ]
+
+
+def test_who_is_over_can_be_read(corral: Corral, repo: Repo) -> None:
+    first = 'write("spec.txt", "round")\nsay("it is round")'
+    second = """
+        seen = call("list_nodes")
+        assert [each["node"] for each in seen["nodes"]] == ["first", "second"], seen
+        write("output.txt", call("read_output", node="first"))
+        write("files.txt", call("list_files", node="first"))
+        write("file.txt", call("read_file", node="first", path="spec.txt")["text"])
+        refused = [call("read_file", node="first", path=path) for path in ("../x", "/etc/passwd", "nothing")]
+        refused += [call("read_output", node=name) for name in ("second", "third", "first/../second")]
+        refused += [call("send_mail", to="first", text="too late"), call("send_mail", to="second", text="me")]
+        assert all(isinstance(each, str) for each in refused), refused
+        write("refused.txt", chr(10).join(refused))
+        """
+    run = flow(corral, repo, node("first", first), node("second", second, needs=["first"]))
+    done(run)
+    output = json.loads(left(repo, run, "second", "output.txt"))
+    assert (output["status"], output["text"].strip()) == ("done", "it is round")
+    assert json.loads(left(repo, run, "second", "files.txt"))["files"] == ["spec.txt"]
+    assert left(repo, run, "second", "file.txt") == "round"
+    refused = left(repo, run, "second", "refused.txt")
+    for words in (
+        "your scope does not let you",
+        "has no file nothing",
+        "is not over yet",
+        "no node `third`",
+        "is over",
+    ):
+        assert words in refused
+
+
+def test_it_finishes_early_with_a_result(corral: Corral, repo: Repo) -> None:
+    source = """
+        write("half.txt", "half")
+        assert call("finish", result={"verdict": "accept"}, text="good enough") == {"finished": True}
+        time.sleep(1000)
+        """
+    run = flow(corral, repo, node("only", source))
+    done(run)
+    attempt = run["nodes"][0]["attempts"][0]
+    assert attempt["output"] == {"verdict": "accept"}
+    assert left(repo, run, "only", "half.txt") == "half"
+
+
+def test_a_person_is_asked_and_the_answer_comes_back(corral: Corral, repo: Repo) -> None:
+    source = """
+        told = call("ask_person", question="which colour?", default="grey", wait_seconds=45)
+        while not told["answered"]:
+            told = call("read_answer", ask=told["ask"], wait_seconds=45)
+        write("colour.txt", told["answer"])
+        """
+    with start(corral, repo, node("only", source)) as process:
+        entry = until(lambda: corral("inbox", "--json").json, "a question waits")[0]
+        assert (entry["text"], entry["default"]) == ("which colour?", "grey")
+        assert corral("answer", entry["id"], "blue").code == 0
+        run = ended(process)
+    assert left(repo, run, "only", "colour.txt") == "blue"
+
+
+def test_nobody_answers_in_time(corral: Corral, repo: Repo) -> None:
+    source = """
+        told = call("ask_person", question="which?", default="grey", deadline_minutes=0.1, wait_seconds=45)
+        write("colour.txt", told["answer"] + " " + told["by"])
+        """
+    run = flow(corral, repo, node("only", source))
+    assert left(repo, run, "only", "colour.txt") == "grey deadline"
+
+
+def test_agents_without_tools_write_by_files(corral: Corral, repo: Repo) -> None:
+    script = """
+        mkdir -p ~/mail/outbox
+        echo '{"to": "tools", "text": "from a file"}' > ~/mail/outbox/one.json
+        echo '{"to": "nobody", "text": "lost"}' > ~/mail/outbox/two.json
+        until ls ~/mail/inbox/*.json 2>/dev/null && ls ~/mail/refused/two.json.txt; do sleep 0.2; done
+        cat ~/mail/inbox/*.json > got.txt
+        cat ~/mail/refused/two.json.txt > refused.txt
+        cat ~/outputs/before.txt > before.txt
+        """
+    plain = corral.agent("plain", script)
+    tools = """
+        letter = read_mail()[0]
+        call("send_mail", to="files", text="to a file", thread=letter["thread"])
+        write("got.txt", letter["text"])
+        """
+    nodes = [
+        node("before", 'say("said before")'),
+        node("tools", tools, needs=["before"]),
+        {"id": "files", "task": "do it", "agent": plain, "needs": ["before"]},
+    ]
+    run = flow(corral, repo, *nodes)
+    done(run)
+    assert left(repo, run, "tools", "got.txt") == "from a file"
+    got = json.loads(left(repo, run, "files", "got.txt"))
+    assert (got["from"], got["text"]) == ("tools", "to a file")
+    assert "nobody called `nobody`" in left(repo, run, "files", "refused.txt")
+    assert left(repo, run, "files", "before.txt").strip() == "said before"
