@@ -1,25 +1,20 @@
-"""Agents that talk: flows of them, run with the engine, as tests write them."""
+"""Agents that talk: flows of programs that do with their toolbox exactly what a test says."""
 
-import contextlib
 import json
-import subprocess
-import sys
 import textwrap
-from collections.abc import Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from tests.rig.command import Corral
+from tests.rig.command import Corral, Going
 from tests.rig.repository import Repo
 
-HERE = Path(__file__).parent
-SECONDS = 60
+CALLER = Path(__file__).parent / "tool_caller.py"
 
 
 def caller(corral: Corral, name: str = "caller", way: str = "http", more: str = "") -> str:
     """Make the program that does what its task says an agent of the person's; return its name."""
-    command = f'["python3", "{HERE / "tool_caller.py"}", "{way}"]'
-    corral.config(f'[agents.{name}]\ncommand = {command}\noutput = "acp"\n{more}\n')
+    corral.config(f'[agents.{name}]\ncommand = ["python3", "{CALLER}", "{way}"]\noutput = "acp"\n{more}\n')
     return name
 
 
@@ -27,38 +22,27 @@ def task(source: str) -> str:
     return f"Do this:\n```python\n{textwrap.dedent(source)}```"
 
 
-def node(name: str, source: str, agent: str = "caller", **more: Any) -> dict[str, Any]:
-    return {"id": name, "task": task(source), "agent": agent, **more}
+def node(source: str, agent: str = "caller", **more: Any) -> dict[str, Any]:
+    return {"task": task(source), "agent": agent, "retries": 0, **more}
 
 
-@contextlib.contextmanager
-def start(
-    corral: Corral, repo: Repo, *nodes: dict[str, Any], **more: Any
-) -> Generator[subprocess.Popen[str], None, None]:
-    """Start a flow in a process of its own; it does not outlive the block."""
-    file = corral.root / "flow.json"
-    file.write_text(json.dumps({"nodes": nodes, **more}))
-    argv = [sys.executable, str(HERE / "flow_run.py"), str(repo.folder), str(file)]
-    with subprocess.Popen(
-        argv, cwd=HERE.parents[1], env=corral.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def command(corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: Any) -> tuple[str | Path, ...]:
+    """Return the command that runs a flow of these nodes."""
+    file = corral.root / "talk.json"
+    file.write_text(json.dumps({"name": "talk", "nodes": nodes, **more}))
+    return "flow", "run", file, "--repo", repo.folder, "--json"
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Wait for a flow's end; return its document."""
-    out, err = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, err
-    return json.loads(out)
+def flow(corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """Run a flow to its end, which is a good one; return its document."""
+    outcome = corral(*command(corral, repo, nodes, **more))
+    assert outcome.code == 0, outcome
+    return outcome.json
 
 
-def flow(corral: Corral, repo: Repo, *nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Run a flow to its end; return its document."""
-    with start(corral, repo, *nodes, **more) as process:
-        return ended(process)
+def going(corral: Corral, repo: Repo, nodes: dict[str, dict[str, Any]], **more: Any) -> AbstractContextManager[Going]:
+    """Start a flow; it does not outlive the block."""
+    return corral.going(*command(corral, repo, nodes, **more))
 
 
 def left(repo: Repo, run: dict[str, Any], name: str, path: str) -> str:

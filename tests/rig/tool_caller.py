@@ -94,6 +94,7 @@ def main() -> None:
             text = "".join(part.get("text", "") for part in message["params"]["prompt"])
             found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
             exec(found[1] if found else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
+            say("Done.")
             send(id=number, result={"stopReason": "end_turn"})
         elif number is not None:
             send(id=number, error={"code": -32601, "message": "no such method"})
