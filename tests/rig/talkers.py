@@ -1,5 +1,6 @@
 """Agents that talk: flows of programs that do with their toolbox exactly what a test says."""
 
+import base64
 import json
 import textwrap
 from contextlib import AbstractContextManager
@@ -19,7 +20,8 @@ def caller(corral: Corral, name: str = "caller", way: str = "http", more: str = 
 
 
 def task(source: str) -> str:
-    return f"Do this:\n```python\n{textwrap.dedent(source)}```"
+    """Return a task that is a program; wrapped up, so that one may stand in another."""
+    return f"Do this: <<{base64.b64encode(textwrap.dedent(source).encode()).decode()}>>"
 
 
 def node(source: str, agent: str = "caller", **more: Any) -> dict[str, Any]:

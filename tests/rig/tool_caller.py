@@ -3,6 +3,7 @@
 usage: tool_caller.py http|stdio
 """
 
+import base64
 import http.client
 import json
 import os
@@ -92,8 +93,8 @@ def main() -> None:
             send(id=number, result={"sessionId": "s1"})
         elif method == "session/prompt":
             text = "".join(part.get("text", "") for part in message["params"]["prompt"])
-            found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-            exec(found[1] if found else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
+            found = re.search(r"<<(.*?)>>", text)
+            exec(base64.b64decode(found[1]) if found else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
             say("Done.")
             send(id=number, result={"stopReason": "end_turn"})
         elif number is not None:

@@ -129,7 +129,7 @@ class Children:
         left = self._recorder.remaining_usd()
         if left is None:
             return None
-        left -= self._recorder.attempt.cost.usd or 0.0
+        left -= max(self._recorder.attempt.cost.usd or 0.0, self._recorder.record.cost_usd or 0.0)
         for child in self._office.lineage.below_attempt(self._attempt):
             spent = self._office.lineage.spent_usd(child.run)
             if child.budget_usd is not None and self._office.store.run(child.run).status in OPEN:
