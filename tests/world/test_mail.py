@@ -62,7 +62,7 @@ def test_taken_letters_come_again_when_the_lease_is_over(mail: Mail) -> None:
 
 def test_one_that_is_never_acknowledged_is_a_dead_one_in_the_end(mail: Mail) -> None:
     send(mail, letter("a"))
-    seen = [take(mail, 100 * round) for round in range(1, 10)]
+    seen = [take(mail, 100 * turn) for turn in range(1, 10)]
     assert seen == [["a"]] * rules.MOST_DELIVERIES + [[]] * (9 - rules.MOST_DELIVERIES)
     assert mail.waiting("r", "build") == 0
     assert [each.deliveries for each in mail.of_run("r")] == [rules.MOST_DELIVERIES]

@@ -166,7 +166,7 @@ class Children:
         trial = AgentTask(prompt=asked.task, workspace=plan.repo, home="/", model=choice.model)
         dressed = self._office.dress(choice.name)
         dressed.resolve(dressed.agent.start(trial))  # what cannot start is refused now
-        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base)
+        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never")
 
 
 def _flow(task: Task, choice: AgentChoice) -> Flow:
