@@ -135,3 +135,13 @@ def test_agents_without_tools_write_by_files(corral: Corral, repo: Repo) -> None
     assert (got["from"], got["text"]) == ("tools", "to a file")
     assert "nobody called `nobody`" in left(repo, run, "files", "refused.txt")
     assert left(repo, run, "files", "before.txt").startswith("said before")
+
+
+def test_reports_are_shown_while_it_works(corral: Corral, repo: Repo) -> None:
+    source = """
+        call("report_progress", text="half" + chr(27) + "[31m  way" + chr(10) + "there", percent=50)
+        write("a.txt", "a")
+        """
+    outcome = corral("run", node(source)["task"], "--repo", repo.folder, "--agent", "caller")
+    assert outcome.code == 0, outcome
+    assert "reports (50 %): half [31m way there" in outcome.err

@@ -93,8 +93,10 @@ def main() -> None:
             send(id=number, result={"sessionId": "s1"})
         elif method == "session/prompt":
             text = "".join(part.get("text", "") for part in message["params"]["prompt"])
-            found = re.search(r"<<(.*?)>>", text)
-            exec(base64.b64decode(found[1]) if found else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
+            kept = Path.home() / "program"  # told to go on, it is not told again what to do
+            if found := re.search(r"<<(.*?)>>", text):
+                kept.write_bytes(base64.b64decode(found[1]))
+            exec(kept.read_text() if kept.exists() else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
             say("Done.")
             send(id=number, result={"stopReason": "end_turn"})
         elif number is not None:

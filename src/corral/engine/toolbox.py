@@ -119,7 +119,8 @@ class Toolbox:
         self._reports += 1
         if self._reports > MOST_REPORTS:
             raise BadRequest(f"{MOST_REPORTS} reports are the most")
-        self._recorder.emit(Reported(" ".join(asked.text.split()), asked.percent))
+        shown = "".join(letter if letter.isprintable() else " " for letter in asked.text)
+        self._recorder.emit(Reported(" ".join(shown.split()), asked.percent))
         return {"shown": True}
 
     def _who_is_there(self) -> dict[str, Any]:
