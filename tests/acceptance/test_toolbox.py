@@ -40,6 +40,13 @@ def test_two_nodes_write_to_each_other(corral: Corral, way: str) -> None:
         ("asks", "knows", "what is the colour?"),
         ("knows", "asks", "blue"),
     ]
+    kept = corral("mail", run["run"], "--json").json
+    assert [(each["from"], each["to"], each["state"], each["text"]) for each in kept] == [
+        ("asks", "knows", "read", "what is the colour?"),
+        ("knows", "asks", "read", "blue"),
+    ]
+    shown = corral("mail", run["run"])
+    assert "asks to knows  high, read" in shown.out
 
 
 def test_who_is_over_can_be_read(corral: Corral, repo: Repo) -> None:

@@ -16,9 +16,11 @@ from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
+from corral.rules.mail import MOST_DELIVERIES
 from corral.world import custody
 from corral.world.notice import Bell
 from corral.world.store import inbox, merges
+from corral.world.store.mail import Letter, Mail
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -198,6 +200,10 @@ class Engine:
         )
         await recording.write(file, source)
         return chosen
+
+    def mail(self, name: str) -> list[Letter]:
+        """Return the letters that the agents of a run wrote and got."""
+        return Mail(self.store, MOST_DELIVERIES).of_run(self.store.find(name))
 
     def inbox(self, *, whole: bool = False) -> list[Entry]:
         """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
