@@ -81,7 +81,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "depth": "how deep children of children go; 0: no children",
         "children": "how many a run that you started may have, at all depths",
         "agents": "agents that a child may be, besides those of the run; only in your own file",
-        "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: each to each",
+        "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: all to all",
     },
     "condense": {
         "at": "share of the model's window at which an agent goes on from a summary; 0: only when it is too long, or asked for",

@@ -294,7 +294,7 @@ def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, .
     """Return whom a role may hand work to by every table that says anything."""
     lists = [table.get(giver, table.get("*", ())) for table in tables if table]
     named = [set(each) for each in lists if "*" not in each]
-    return tuple(sorted(set.intersection(*named))) if named else ("*",)
+    return tuple(sorted(named[0].intersection(*named[1:]))) if named else ("*",)
 
 
 def _setup(file: _File) -> Setup:

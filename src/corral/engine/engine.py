@@ -16,11 +16,9 @@ from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
 from corral.rules import naming
-from corral.rules.mail import MOST_DELIVERIES
 from corral.world import custody
 from corral.world.notice import Bell
 from corral.world.store import inbox, merges
-from corral.world.store.mail import Letter, Mail
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
+    from corral.engine.post import Posted
     from corral.engine.outfit import Outfit
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
@@ -201,9 +200,11 @@ class Engine:
         await recording.write(file, source)
         return chosen
 
-    def mail(self, name: str) -> list[Letter]:
+    def mail(self, name: str) -> list[Posted]:
         """Return the letters that the agents of a run wrote and got."""
-        return Mail(self.store, MOST_DELIVERIES).of_run(self.store.find(name))
+        from corral.engine import post  # noqa: PLC0415
+
+        return post.of_run(self.store, self.store.find(name))
 
     def inbox(self, *, whole: bool = False) -> list[Entry]:
         """Return what waits for a person; the whole inbox has what was answered besides, newest first."""

@@ -48,7 +48,9 @@ class Plain:
         yield
 
     def hear(self, heard: Heard) -> None:
-        if isinstance(heard.event, Noted | Reported | Mailed | Checked) or (isinstance(heard.event, Moved) and heard.attempt):
+        if isinstance(heard.event, Noted | Reported | Mailed | Checked) or (
+            isinstance(heard.event, Moved) and heard.attempt
+        ):
             self.say(_headline(heard.event, 300))
 
 
