@@ -96,7 +96,7 @@ def main() -> None:
             kept = Path.home() / "program"  # told to go on, it is not told again what to do
             if found := re.search(r"<<(.*?)>>", text):
                 kept.write_bytes(base64.b64decode(found[1]))
-            exec(kept.read_text() if kept.exists() else "", {**globals(), "prompt": text, "time": time})  # noqa: S102
+            exec(kept.read_text() if kept.exists() else "", {**globals(), "prompt": text, "time": time})
             say("Done.")
             send(id=number, result={"stopReason": "end_turn"})
         elif number is not None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
-    from corral.engine.post import Posted
     from corral.engine.outfit import Outfit
+    from corral.engine.post import Posted
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
