@@ -13,7 +13,7 @@ import msgspec
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup
+from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup, ToolboxRules
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
@@ -76,6 +76,13 @@ MEANINGS: dict[str, dict[str, str]] = {
         "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
         "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
+    "toolbox": {
+        "enabled": "agents at work have a toolbox; of two files both must say so",
+        "depth": "how deep children of children go; 0: no children",
+        "children": "how many a run that you started may have, at all depths",
+        "agents": "agents that a child may be, besides those of the run; only in your own file",
+        "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: all to all",
+    },
     "condense": {
         "at": "share of the model's window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
         "most": "so often in one attempt",
@@ -109,6 +116,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "notify": Notify,
     "retry": RetryPolicy,
     "condense": CondensePolicy,
+    "toolbox": ToolboxRules,
     "workspace": Setup,
     "scope": ScopeTable,
 }

@@ -13,15 +13,17 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
-from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup
+from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup, ToolboxRules
 
 T = TypeVar("T")
 
 REPOSITORY_FILE = "corral.toml"
+MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify", "condense"),
+    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify", "condense", "toolbox"),
+    "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "notify": ("bell", "desktop", "command", "webhook"),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
@@ -72,6 +74,7 @@ class Config(Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...] = ()
     scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
+    toolbox: ToolboxRules = ToolboxRules()
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -147,6 +150,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         hooks=hooks,
         scopes=(*_scopes(mine, agents, narrows=False), *_scopes(theirs, agents, narrows=True)),
         mcp=mcp,
+        toolbox=_toolbox(mine, theirs),
         untrusted=untrusted,
     )
 
@@ -203,7 +207,7 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense"):
+        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox"):
             self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
             self.check(table, ("hooks",), KEYS["hooks"])
@@ -267,6 +271,30 @@ def _condense(mine: _File, theirs: _File) -> CondensePolicy:
     if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
         raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
     return policy
+
+
+def _toolbox(mine: _File, theirs: _File) -> ToolboxRules:
+    """Make one of what both say of toolboxes: what a repository says holds only where it allows less."""
+    own, repository = (_convert(file.table("toolbox"), ToolboxRules, file, "toolbox") for file in (mine, theirs))
+    for file, rules in ((mine, own), (theirs, repository)):
+        for name in ("depth", "children"):
+            if not 0 <= getattr(rules, name) <= MOST_FAMILY:
+                raise BadRequest(f"{file.where('toolbox', name)}: [toolbox] {name} is 0 to {MOST_FAMILY}")
+    givers = {*own.delegate, *repository.delegate}
+    return ToolboxRules(
+        enabled=own.enabled and repository.enabled,
+        depth=min(own.depth, repository.depth) if "depth" in theirs.table("toolbox") else own.depth,
+        children=min(own.children, repository.children) if "children" in theirs.table("toolbox") else own.children,
+        agents=own.agents,
+        delegate={giver: _allowed(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
+    )
+
+
+def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return whom a role may hand work to by every table that says anything."""
+    lists = [table.get(giver, table.get("*", ())) for table in tables if table]
+    named = [set(each) for each in lists if "*" not in each]
+    return tuple(sorted(named[0].intersection(*named[1:]))) if named else ("*",)
 
 
 def _setup(file: _File) -> Setup:

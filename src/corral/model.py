@@ -339,6 +339,8 @@ class Run(Struct, kw_only=True):
     tokens: Tokens = Tokens()
     nodes: list[NodeState] = field(default_factory=list[NodeState])
     merge: MergeState = MergeState()
+    parent: str | None = None  #: the run whose attempt spawned this one
+    children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
 
 
 Phase = Literal["new", "working", "worked", "collected", "over"]

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.provider import Provider
+from corral.world.proxy.rpc import RpcDoor
 from tests.rig.waiting import until
 
 SECONDS = 30.0
@@ -21,7 +22,7 @@ SECONDS = 30.0
 class Served:
     """A proxy that is serving: where, and how many connections it holds."""
 
-    def __init__(self, proxy: Egress | Provider, port: int) -> None:
+    def __init__(self, proxy: Egress | Provider | RpcDoor, port: int) -> None:
         self.proxy, self.port = proxy, port
         self.url = f"http://127.0.0.1:{port}"
 
@@ -30,7 +31,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(make: Callable[[socket.socket], Egress | Provider]) -> Generator[Served]:
+def serving(make: Callable[[socket.socket], Egress | Provider | RpcDoor]) -> Generator[Served]:
     """Serve on a socket of our own; afterwards nothing has gone wrong unseen in it."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     port = listener.getsockname()[1]

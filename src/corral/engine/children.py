@@ -129,7 +129,7 @@ class Children:
         left = self._recorder.remaining_usd()
         if left is None:
             return None
-        left -= self._recorder.attempt.cost.usd or 0.0
+        left -= max(self._recorder.attempt.cost.usd or 0.0, self._recorder.record.cost_usd or 0.0)
         for child in self._office.lineage.below_attempt(self._attempt):
             spent = self._office.lineage.spent_usd(child.run)
             if child.budget_usd is not None and self._office.store.run(child.run).status in OPEN:
@@ -166,7 +166,7 @@ class Children:
         trial = AgentTask(prompt=asked.task, workspace=plan.repo, home="/", model=choice.model)
         dressed = self._office.dress(choice.name)
         dressed.resolve(dressed.agent.start(trial))  # what cannot start is refused now
-        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base)
+        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never")
 
 
 def _flow(task: Task, choice: AgentChoice) -> Flow:

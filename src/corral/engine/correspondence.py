@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from corral.engine.office import Office
+from corral.engine.post import NAMES
 from corral.engine.recorder import Recorder
 from corral.errors import BadRequest
 from corral.events import Mailed
@@ -19,7 +20,6 @@ from corral.world.store.mail import Letter, Reader
 
 MOST_SHOWN = 200  #: characters of a letter in the event that tells of it
 MOST_THREAD = 50
-NAMES: dict[int, Priority] = {rank: name for name, rank in mail.RANKS.items()}
 
 
 class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from corral.merging import MergeRecord
 from corral.model import OPEN, Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
 from corral.world import custody
 from corral.world.store import merges
+from corral.world.store.children import Lineage
 from corral.world.store.sqlite import Store
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
@@ -33,7 +34,10 @@ def build(store: Store, run: str) -> Run:
     for node in nodes:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
-    attempts = [each.attempt for each in records]
+    lineage = Lineage(store)
+    born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
+    below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
+    attempts = [each.attempt for each in (*records, *below)]
     return Run(
         run=run,
         status=record.status,
@@ -48,6 +52,8 @@ def build(store: Store, run: str) -> Run:
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
         merge=_merge(nodes, record.plan.into, merges.latest(merges.of_run(store, run))),
+        parent=born.parent if born else None,
+        children=tuple(children),
     )
 
 

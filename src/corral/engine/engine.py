@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
+    from corral.engine.post import Posted
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
@@ -201,6 +202,12 @@ class Engine:
         )
         await recording.write(file, source)
         return chosen
+
+    def mail(self, name: str) -> list[Posted]:
+        """Return the letters that the agents of a run wrote and got."""
+        from corral.engine import post  # noqa: PLC0415
+
+        return post.of_run(self.store, self.store.find(name))
 
     def inbox(self, *, whole: bool = False) -> list[Entry]:
         """Return what waits for a person; the whole inbox has what was answered besides, newest first."""

@@ -111,6 +111,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         scopes=scopes,
         ignore=ignore,
         merge=request.merge,
+        toolbox=settings.toolbox,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))

@@ -19,7 +19,7 @@ from corral.errors import BadRequest, CorralError
 from corral.events import Ended, Reported
 from corral.flow import Node
 from corral.model import ENCODER
-from corral.rules import mcp, tools
+from corral.rules import mcp, output, tools
 from corral.rules.mcp import Answer, Call, Server
 from corral.world.proxy.secret import Secret
 
@@ -64,13 +64,15 @@ class Toolbox:
         self.finished.clear()
         self._last = None
 
+    def last_word(self) -> None:
+        """Let a result that was handed in stand, whatever its program said when it was ended."""
+        if self._last:
+            self._recorder.emit(self._last)
+
     async def close(self) -> None:
-        """End what its agent leaves behind: children, letters it took; its own last word comes last."""
+        """End what its agent leaves behind: children, and letters that it took."""
         await self.children.stop_all()
         self.mail.close()
-        if self._last:
-            self._recorder.emit(self._last)  # once more, after what its program said when it was ended
-            self._last = None
 
     async def _called(self, call: Call) -> Answer:
         try:
@@ -119,7 +121,8 @@ class Toolbox:
         self._reports += 1
         if self._reports > MOST_REPORTS:
             raise BadRequest(f"{MOST_REPORTS} reports are the most")
-        self._recorder.emit(Reported(" ".join(asked.text.split()), asked.percent))
+        shown = "".join(letter if letter.isprintable() else " " for letter in asked.text)
+        self._recorder.emit(Reported(" ".join(shown.split()), asked.percent))
         return {"shown": True}
 
     def _who_is_there(self) -> dict[str, Any]:
@@ -141,7 +144,15 @@ class Toolbox:
         if len(body) > tools.MOST_RESULT_BYTES:
             raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")
         text = asked.text or (asked.result if isinstance(asked.result, str) else body.decode())
-        self._last = Ended(ok=True, text=text, output=asked.result)
+        result = asked.result
+        if self._node.output is not None:
+            taken = output.take(Ended(ok=True, output=result), self._node.output)
+            if taken.misfits:
+                raise BadRequest(
+                    "the result does not fit: " + "; ".join(taken.misfits[:10]), hint="mend it, call again"
+                )
+            result = taken.value
+        self._last = Ended(ok=True, text=text, output=result)
         self._recorder.emit(self._last)
         self.finished.set()
         return {"finished": True}

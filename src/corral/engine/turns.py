@@ -69,7 +69,9 @@ class Turns:
         self._reason = ""
         known = self.attempt.model or scene.dressed.profile.model
         self.recorder.gauge = Gauge(self._policy.at, windows.windows(self._policy.windows), known)
-        return await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
+        ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
+        self._toolbox.last_word()
+        return ended
 
     async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
         ended = self.recorder.ended

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "steer": ("act", "Tell the agents of a run something while they work."),
     "inbox": ("inbox", "List what waits for you, with its deadline and what happens then."),
     "answer": ("inbox", "Answer what waits in the inbox."),
+    "mail": ("mail", "Show what the agents of a run wrote to each other."),
     "merge": ("merge", "Land the work of a run on its branch: proven on the merged tree, and undoable."),
     "undo": ("merge", "Take back a merge: refs and files are exactly as they were."),
     "condense": ("act", "Have agents go on in fresh sessions, from summaries of their work."),

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from corral.events import CalledTool, Changed, Checked, Event, Heard, Moved, Noted, Said, Spent
+from corral.events import CalledTool, Changed, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
 from corral.flow import Flow
 from corral.frontends.cli import words
 from corral.rules.flows import drawing
@@ -50,7 +50,9 @@ class Plain:
         yield
 
     def hear(self, heard: Heard) -> None:
-        if isinstance(heard.event, Noted | Checked) or (isinstance(heard.event, Moved) and heard.attempt):
+        if isinstance(heard.event, Noted | Reported | Mailed | Checked) or (
+            isinstance(heard.event, Moved) and heard.attempt
+        ):
             self.say(_headline(heard.event, 300))
 
 
@@ -100,7 +102,7 @@ class Terminal(Plain):
             if isinstance(event, Moved) and event.status != "running":
                 del self._working[attempt]
         text = _headline(event, max(20, self._console.width - 2))
-        if text and isinstance(event, Said | CalledTool | Noted | Checked | Moved):
+        if text and isinstance(event, Said | CalledTool | Noted | Reported | Mailed | Checked | Moved):
             self._console.print(Text(text, style=_style(event)))
 
     def _render(self) -> RenderableType:
@@ -125,7 +127,7 @@ class _Working:
         match event:
             case CalledTool(tool, shown):
                 self.doing = f"{tool} {shown}".strip()
-            case Said(text):
+            case Said(text) | Reported(text):
                 self.doing = text
             case Changed(path):
                 self.files.add(path)

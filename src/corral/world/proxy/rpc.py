@@ -38,6 +38,11 @@ class RpcDoor:
     async def __aexit__(self, *_: object) -> None:
         await self._door.close()
 
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._door.count
+
     async def _attend(self, client: Client) -> None:
         """Answer one request after the other, as long as the client stays."""
         while True:

@@ -42,6 +42,10 @@ class Lineage:
     def below_run(self, run: str) -> list[Child]:
         return self._found("children_of_run", run=run)
 
+    def all_below(self, run: str) -> list[str]:
+        """Return the runs below a run, at every depth."""
+        return [cast("str", row["run"]) for row in self._store.rows("all_below", run=run)]
+
     def count(self, root: str) -> int:
         """Return how many runs there are below the one at the top, at every depth."""
         return cast("int", self._store.rows("children_of_root", root=root)[0]["count"])

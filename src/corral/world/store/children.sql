@@ -22,3 +22,10 @@ WITH RECURSIVE below (run) AS (
   UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
 )
 SELECT coalesce(sum(a.usd), 0.0) AS usd FROM attempts a JOIN below b ON a.run = b.run
+
+-- name: all_below
+WITH RECURSIVE below (run) AS (
+  SELECT run FROM children WHERE parent = :run
+  UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
+)
+SELECT run FROM below ORDER BY run

@@ -32,3 +32,4 @@ CREATE TABLE children (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX children_of_attempt ON children (attempt);
 CREATE INDEX children_of_root ON children (root);
+CREATE INDEX children_of_parent ON children (parent);

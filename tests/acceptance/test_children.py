@@ -1,0 +1,132 @@
+"""Children: tasks that an agent at work hands to another, each a run of its own below its parent's."""
+
+import json
+from typing import Any
+
+import pytest
+
+from corral.testing.watching import tagged, until
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.talkers import caller, command, flow, going, left, node, task
+
+WAIT = """
+def wait(child):
+    while not (told := call("child_result", child=child))["over"]:
+        pass
+    return told
+"""
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    caller(corral, more="cost_usd = 0.25")
+    return corral.repo()
+
+
+def spawning(inner: str, **more: Any) -> str:
+    arguments = "".join(f", {name}={value!r}" for name, value in more.items())
+    return f'{WAIT}\nchild = call("spawn_task", task={task(inner)!r}{arguments})\n'
+
+
+def test_a_child_works_and_its_parent_takes_its_work_over(corral: Corral, repo: Repo) -> None:
+    inner = """
+        write("part.txt", "part")
+        call("send_mail", to="parent", text="on my way")
+        call("finish", result={"parts": 1})
+        """
+    outer = spawning(inner, reason="it is too much for one") + (
+        "import subprocess\n"
+        'told = wait(child["child"])\n'
+        'assert told["status"] == "done", told\n'
+        'assert call("list_files", node=child["child"])["files"] == ["part.txt"]\n'
+        'assert call("read_file", node=child["child"], path="part.txt")["text"] == "part"\n'
+        'assert read_mail()[0]["from"] == child["child"]\n'
+        'subprocess.run(["git", "cherry-pick", told["commit"]], check=True, stdout=subprocess.DEVNULL)\n'
+        'write("told.txt", told)\n'
+    )
+    run = flow(corral, repo, {"only": node(outer)}, budget={"usd": 5})
+    told = json.loads(left(repo, run, "only", "told.txt"))
+    assert json.loads(told["output"]) == {"parts": 1}
+    assert left(repo, run, "only", "part.txt") == "part"
+    child = corral("show", told["child"], "--json").json
+    assert child["status"] == "done"
+    assert child["parent"] == run["run"]
+    assert run["children"] == [told["child"]]
+    assert run["cost"]["usd"] == 0.5, "the child's cost counts to the parent"
+
+
+def test_children_are_bounded(corral: Corral, repo: Repo) -> None:
+    corral.config('[toolbox]\nchildren = 3\ndepth = 1\n[toolbox.delegate]\n"*" = ["developer"]\n')
+    deeper = f'write("deeper.txt", call("spawn_task", task={task("")!r}))'
+    outer = f"""
+deeper = call("spawn_task", task={task(deeper)!r}, budget_usd=0.3)["child"]
+refused = [call("spawn_task", task="x", role="reviewer"), call("spawn_task", task="x", agent="other")]
+refused += [call("spawn_task", task="x", budget_usd=20), call("spawn_task", task="x", role="no such role")]
+while not call("child_result", child=deeper)["over"]:
+    pass
+refused.append(call("read_file", node=deeper, path="deeper.txt")["text"])
+spawned = [call("spawn_task", task={task("")!r}, budget_usd=0.3, role="developer") for _ in range(3)]
+refused += [each for each in spawned if isinstance(each, str)]
+assert len(refused) == 6, refused
+refused.append(call("child_result", child="01q1nq4z9c3v"))
+write("refused.txt", chr(10).join(refused))
+"""
+    outcome = corral.run(repo, task(outer), "--agent", "caller", "--budget", "5")
+    assert outcome.code == 0, outcome
+    refused = repo.read(outcome.attempt["branch"], "refused.txt")
+    for words in (
+        "may not hand work to `reviewer`",
+        "a child may not be `other`",
+        "a child for $20.00: only $4.",
+        "may not hand work to `no such role`",
+        "1 deep already",
+        "3 children were spawned already",
+        "you have no child `01q1nq4z9c3v`",
+    ):
+        assert words in refused, refused
+
+
+def test_stop_of_the_parent_stops_the_child(corral: Corral, repo: Repo) -> None:
+    outer = spawning('write("half.txt", "half")\ntime.sleep(1000)') + "time.sleep(1000)"
+    with going(corral, repo, {"only": node(outer)}) as process:
+        child = until(
+            lambda: [run for run in corral("ls", "--json").json if run["strategy"] == "single"], "there is a child"
+        )[0]["run"]
+        until(lambda: any(event["type"] == "started" for event in corral.events(child)), "the child works")
+        parent = next(run["run"] for run in corral("ls", "--json").json if run["run"] != child)
+        assert corral("stop", parent).code == 0
+        process.end()
+    assert corral("show", child, "--json").json["status"] == "stopped"
+    assert not tagged(f"CORRAL_ATTEMPT={child}")
+
+
+def test_a_child_ends_with_its_parent(corral: Corral, repo: Repo) -> None:
+    outer = spawning("time.sleep(1000)") + 'write("child.txt", child["child"])'
+    run = flow(corral, repo, {"only": node(outer)})
+    child = corral("show", left(repo, run, "only", "child.txt"), "--json").json
+    assert child["status"] == "stopped"
+    assert "spawned it has ended" in child["reason"]
+
+
+def test_after_a_crash_no_child_is_left_open(corral: Corral, repo: Repo) -> None:
+    outer = f"""
+from pathlib import Path
+if not Path("spawned").exists():
+    write("spawned", call("spawn_task", task={task("time.sleep(1000)")!r})["child"])
+    time.sleep(1000)
+"""
+    arguments = command(corral, repo, {"only": node(outer)})
+    with corral.going(*arguments) as process:
+        child = until(
+            lambda: [run for run in corral("ls", "--json").json if run["strategy"] == "single"], "there is a child"
+        )[0]["run"]
+        until(lambda: any(event["type"] == "started" for event in corral.events(child)), "the child works")
+        parent = next(run["run"] for run in corral("ls", "--json").json if run["run"] != child)
+        process.process.kill()
+        process.process.wait()
+    with corral.going("resume", parent, "--json") as resumed:
+        until(lambda: corral("show", child, "--json").json["status"] == "stopped", "the child is ended")
+        corral("stop", parent)
+        resumed.end()
+    assert not tagged(f"CORRAL_ATTEMPT={child}")

@@ -1,0 +1,61 @@
+"""A thousand toolboxes held at once: what each costs the engine."""
+
+import asyncio
+import gc
+import socket
+import threading
+import tracemalloc
+from pathlib import Path
+
+from corral.engine.host import Host
+from corral.engine.office import Family, Office
+from corral.engine.recorder import Recorder
+from corral.engine.toolbox import Toolbox
+from corral.flow import Flow, Node, Task
+from corral.model import Attempt, AttemptRecord, RunPlan
+from corral.world.git import Repository
+from corral.world.proxy.rpc import RpcDoor
+from corral.world.store.sqlite import Store
+
+MANY, MOST_BYTES = 300, 16 << 10
+
+
+async def _nothing(*_: object) -> None:
+    """Drive nothing and stop nothing."""
+
+
+def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
+    node = Node(id="main", task=Task(prompt="x"))
+    plan = RunPlan(
+        flow=Flow(name="x", strategy="single", nodes=(node,)), repo="/", git_dir="/", base=None, into=None
+    )  # fmt: skip
+    host = Host(plan, node.task, Repository(tmp_path, tmp_path), tmp_path, "r-1")
+    store = Store(tmp_path)
+    office = Office(Family("me", _nothing, _nothing), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
+
+    def toolbox(number: int) -> Toolbox:
+        record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")
+        return Toolbox(office, Recorder(record, store, office.listen, None), node, host)
+
+    async def held() -> float:
+        threads = threading.active_count()
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(MANY)]
+        toolbox(0)  # what all share is made with the first
+        gc.collect()
+        tracemalloc.start()
+        try:
+            boxes = [toolbox(number) for number in range(MANY)]
+            doors = [await RpcDoor(*each).__aenter__() for each in zip(
+                listeners, (box.token for box in boxes), (box.answer for box in boxes), strict=True)]  # fmt: skip
+            gc.collect()
+            size = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert threading.active_count() == threads
+        for door in doors:
+            await door.__aexit__()
+        return size / MANY
+
+    each = asyncio.run(held())
+    store.close()
+    assert each < MOST_BYTES, each
