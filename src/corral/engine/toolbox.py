@@ -19,7 +19,7 @@ from corral.errors import BadRequest, CorralError
 from corral.events import Ended, Reported
 from corral.flow import Node
 from corral.model import ENCODER
-from corral.rules import mcp, tools
+from corral.rules import mcp, output, tools
 from corral.rules.mcp import Answer, Call, Server
 from corral.world.proxy.secret import Secret
 
@@ -58,6 +58,11 @@ class Toolbox:
         if not told:
             return None
         return ENCODER.encode(told if batch else told[0])
+
+    @property
+    def last(self) -> Ended | None:
+        """Return what its agent handed in, in this turn."""
+        return self._last
 
     def new_turn(self) -> None:
         """Its agent is started once more: an earlier result does not count."""
@@ -140,6 +145,12 @@ class Toolbox:
         body = ENCODER.encode(asked.result)
         if len(body) > tools.MOST_RESULT_BYTES:
             raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")
+        if self._node.output is not None:
+            taken = output.take(Ended(ok=True, output=asked.result), self._node.output)
+            if taken.misfits:
+                raise BadRequest(
+                    f"the result does not fit: {'; '.join(taken.misfits)}", hint="mend it, and finish again"
+                )
         text = asked.text or (asked.result if isinstance(asked.result, str) else body.decode())
         self._last = Ended(ok=True, text=text, output=asked.result)
         self._recorder.emit(self._last)
