@@ -84,7 +84,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: all to all",
     },
     "condense": {
-        "at": "share of the model's window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
+        "at": "share of the window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
         "most": "so often in one attempt",
         "agent": "who is asked for the summary, `NAME` or `NAME:MODEL`; not set: it is made by rules",
         "windows": "tokens that models take in, by how their names begin; comes before corral's own table",

@@ -150,8 +150,8 @@ class Request(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     net: str | None = None
     scope: str | None = None  #: a file
-    output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
     merge: Literal["never", "auto"] = "never"
+    output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
 
 
 class ToolboxRules(Struct, frozen=True, kw_only=True):

@@ -201,7 +201,8 @@ def test_rules_write_it_where_the_other_agent_fails(corral: Corral, repo: Repo, 
 
 
 @pytest.mark.parametrize(
-    "line", ["at = 1.5", "at = -1", 'at = "much"', "most = -1", 'windows = { "a" = 0 }', "share = 1"]
+    "line",
+    ["at = 1.5", "at = -1", 'at = "much"', "most = -1", 'windows = { "a" = 0 }', "share = 1", 'agent = "nobody"'],
 )
 def test_settings_that_cannot_be_meant(corral: Corral, repo: Repo, line: str) -> None:
     corral.config(f"[condense]\n{line}")

@@ -8,7 +8,7 @@ import pytest
 
 from corral.testing import ScriptedModel, Turn
 from corral.testing.conformance import Stage
-from tests.rig.command import Corral
+from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
 from tests.rig.suites import SUITES
 
@@ -29,12 +29,12 @@ def says(value: object) -> str:
 
 def test_an_output_that_fits_is_the_attempts_output(corral: Corral, repo: Repo) -> None:
     agent = corral.agent("reviewer", f'printf %s "$1" > "$HOME/told"; {says(GOOD)}', 'prompt = "argument"')
-    outcome = corral.run(repo, "review it", "--agent", agent, "--output", SHAPE)
+    outcome = corral.run(repo, "review it", "--agent", agent, "--output", SHAPE, "--role", "reviewer")
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == GOOD
     assert outcome.attempt["files_changed"] == []  # the output is the work
     told = corral("logs", "@last", "--prompt").out
-    assert told.startswith("review it\n\nEnd your last message with one JSON value")
+    assert "review it\n\nEnd your last message with one JSON value" in told
 
 
 def test_an_agent_without_a_flag_is_told_in_words(corral: Corral, repo: Repo) -> None:
@@ -111,6 +111,79 @@ def test_a_shape_that_is_none_starts_nothing(corral: Corral, repo: Repo, shape: 
     assert outcome.code == 2, outcome
     assert words in outcome.err
     assert "hint:" in outcome.err
+
+
+# --- in flows
+
+
+FLOW = """
+name: review
+nodes:
+  review:
+    agent: reviewer
+    task: Review it
+    output: {verdict: [accept, reject], notes: string}
+  fix:
+    needs: [review]
+    when: review.output.verdict == "reject"
+    agent: fixer
+    task: "Fix: {{review.output.notes}}"
+  praise:
+    needs: [review]
+    when: review.output.verdict == "accept"
+    agent: fixer
+    task: Praise it
+"""
+
+
+def nodes(outcome: Outcome) -> dict[str, Any]:
+    return {node["id"]: node for node in outcome.json["nodes"]}
+
+
+def test_a_flow_goes_on_by_an_output(corral: Corral, repo: Repo) -> None:
+    corral.agent("reviewer", says({"verdict": "reject", "notes": "a.txt lacks a b"}))
+    corral.agent("fixer", 'printf %s "$1" > fixed.txt', 'prompt = "argument"')
+    file = corral.root / "review.yaml"
+    file.write_text(FLOW)
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--json")
+    assert outcome.code == 0, outcome
+    found = nodes(outcome)
+    assert found["review"]["attempts"][0]["output"]["verdict"] == "reject"
+    assert found["praise"]["status"] == "skipped"
+    told = repo.read(found["fix"]["attempts"][0]["branch"], "fixed.txt")
+    assert told.startswith("Fix: a.txt lacks a b")
+
+
+def test_a_flow_does_not_go_on_by_an_output_that_does_not_fit(corral: Corral, repo: Repo) -> None:
+    corral.agent("reviewer", says(BAD))
+    corral.agent("fixer", "touch fixed.txt")
+    file = corral.root / "review.yaml"
+    file.write_text(FLOW)
+    found = nodes(corral("flow", "run", file, "--repo", repo.folder, "--json"))
+    assert found["review"]["attempts"][0]["error"]["class"] == "bad_output"
+    assert [found[name]["status"] for name in ("review", "fix", "praise")] == ["failed", "skipped", "skipped"]
+
+
+def test_a_shape_in_a_flow_file_that_would_not_be_held(corral: Corral, repo: Repo) -> None:
+    file = corral.root / "bad.yaml"
+    file.write_text(FLOW.replace("notes: string", "notes: {type: string, pattern: x}"))
+    outcome = corral("flow", "check", file, "--repo", repo.folder)
+    assert outcome.code == 2, outcome
+    assert "`pattern` is not known here" in outcome.err
+
+
+@pytest.mark.slow
+def test_what_is_handed_in_early_is_held_against_the_shape_at_once(tmp_path: Path) -> None:
+    finish = "mcp__corral__finish"
+    turns = [
+        Turn(text="I hand it in.", tool=finish, input={"result": BAD}),
+        Turn(text="Again.", tool=finish, input={"result": GOOD}),
+        Turn(text="Done."),
+    ]
+    outcome, asked = run(Stage(SUITES["claude"], tmp_path), turns)
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["output"] == GOOD
+    assert any("the result does not fit: output has no `notes`" in body for body in asked)
 
 
 # --- the real programs; that one fails which gives something else twice is shown by the conformance suite

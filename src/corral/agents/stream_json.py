@@ -111,7 +111,8 @@ class StreamJson:
             case "user" if message.isReplay:
                 return [Heeded(_words(message.message))]
             case "assistant":
-                return [*self._filled(message), *self._blocks(message.message)]
+                filled, blocks = self._filled(message), self._blocks(message.message)
+                return [*filled, *blocks] if filled else blocks
             case "user":
                 return self._blocks(message.message)
             case "result":

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, scoping, starting
@@ -149,12 +147,7 @@ class AttemptCourse:
     def _told(self, guide: str) -> str:
         if self.node.kind == "run":
             return self.node.task.prompt
-        task = self.node.task
-        if self.record.conflicts:
-            task = msgspec.structs.replace(
-                task, handoff=f"{task.handoff}\n\n{prompt.conflicting(self.record.conflicts)}"
-            )
-        return prompt.build(task, self.record.fed_back, self.record.steers, guide=guide)
+        return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
 
     def _limits(self) -> Limits:
         task, scope = self.node.task, self.host.boxes.fitted.scope
@@ -172,8 +165,7 @@ class AttemptCourse:
                 ended = await self._turns.work(scene, asked)
         finally:
             await self._questions.over()
-        last = self.recorder.ended
-        if letters and last and last.ok and ended.why in ("exited", "lingered"):
+        if letters and self._turns.ended_well(ended.why):
             letters.dealt_with()
         await self.toolbox.close()
         return ended.why
@@ -221,7 +213,7 @@ class AttemptCourse:
         """Return what an agent hears that goes on with what another attempt began."""
         record = self.record
         if self.attempt.session is None and record.summary:
-            told = prompt.from_summary(self.node.task, record.summary, "~/condensed")
+            told = prompt.from_summary(self._turns.task, record.summary, "~/condensed")
             return "\n\n".join([told, *record.steers])
         return prompt.continued(record.steers)
 

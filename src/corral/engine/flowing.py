@@ -28,6 +28,7 @@ MOST_TASK = 10 << 20
 MOST_RIVALS = 16
 TEMPLATES = Path(__file__).parent.parent / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
+OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
 STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
@@ -242,7 +243,7 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         return structs.replace(node, task=structs.replace(task, unchanged_ok=True), agent=SHELL)
     if request.flow is not None:
         node = _named(node, request, settings)
-    elif request.output is not None and node.task.role not in ("architect", "reviewer"):
+    elif request.output is not None and (node.task.role == request.role or node.task.role not in OWN_SHAPES):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     return structs.replace(node, task=_briefed(task, profile, repo))

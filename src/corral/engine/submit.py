@@ -68,6 +68,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     settings = load(top, state, trust=request.trust)
     flow = flowing.build(request, settings, top)
     _try_agents(flow, settings, request)
+    _try_writer(settings)
     _try_checks(flow, settings, top)
     held = await probe(state / "probe.json")
     required = request.require or usual()
@@ -145,6 +146,17 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
             hint="read it, then `corral trust`, or run with --trust",
         )
     return settings
+
+
+def _try_writer(settings: Config) -> None:
+    """Refuse an agent that is to write summaries and does not exist: hours later would be too late to say so."""
+    if named := settings.condense.agent:
+        try:
+            outfit(named.partition(":")[0], settings)
+        except Untrusted:
+            raise
+        except BadRequest as error:
+            raise BadRequest(f"[condense] agent: {error}", hint=error.hint) from error
 
 
 def _try_agents(flow: Flow, settings: Config, request: Request) -> None:

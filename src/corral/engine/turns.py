@@ -15,7 +15,7 @@ from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
 from corral.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
-from corral.flow import Node
+from corral.flow import Node, Task
 from corral.rules import output, prompt, schemas, summary
 from corral.rules.summary import Facts
 from corral.rules.window import Gauge, window_of
@@ -45,7 +45,7 @@ class Turns:
     """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
 
     def __init__(self, recorder: Recorder, node: Node, host: Host, toolbox: Toolbox) -> None:
-        self.recorder, self.node, self.host, self._toolbox = recorder, node, host, toolbox
+        self.recorder, self.node, self.host, self.toolbox = recorder, node, host, toolbox
         self.record, self.attempt = recorder.record, recorder.attempt
         self._policy = host.plan.condense
         self._asked_again = False
@@ -74,7 +74,7 @@ class Turns:
         return ended
 
     async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
-        ended = self.recorder.ended
+        ended = self._last_word()
         if self.host.stop.is_set() or why not in ENDED:
             return None
         well = ended is not None and ended.ok
@@ -84,6 +84,21 @@ class Turns:
             return self._steered(scene, asked)
         wrong = self._misfits(ended)
         return self._again(scene, asked, wrong) if wrong else None
+
+    def ended_well(self, why: str) -> bool:
+        ended = self._last_word()
+        return why in ENDED and ended is not None and ended.ok and not self.host.stop.is_set()
+
+    def _last_word(self) -> Ended | None:
+        """Return what it handed in, or else what its program said last."""
+        return self.toolbox.last or self.recorder.ended
+
+    @property
+    def task(self) -> Task:
+        """Return its task, with what is special to this attempt."""
+        task, conflicts = self.node.task, self.record.conflicts
+        words = f"{task.handoff}\n\n{prompt.conflicting(conflicts)}".strip() if conflicts else task.handoff
+        return structs.replace(task, handoff=words)
 
     # --- the shape of its output
 
@@ -114,11 +129,12 @@ class Turns:
     def _again(self, scene: Scene, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
         """Ask once more for an output that fits; that is no retry, and uses up none."""
         self._asked_again = True
-        said = self.recorder.ended.text if self.recorder.ended else ""
+        last = self._last_word()
+        said = last.text if last else ""
         session = self._session()
         told = output.asked_again(self.node.output or {}, wrong)
         if session is None:
-            worked = prompt.build(self.node.task, guide=scene.guide)
+            worked = prompt.build(self.task, guide=scene.guide)
             told = output.reminded(worked, said) + "\n\n" + told
         self.recorder.emit(Rejected(wrong))
         return self._following(asked, told, session)
@@ -128,7 +144,7 @@ class Turns:
     def _steered(self, scene: Scene, asked: AgentTask) -> AgentTask:
         """Prepare the turn in which an agent hears what it could not be told while it worked."""
         steers, session = self._heed(), self._session()
-        told = prompt.steered(self.node.task, steers, remembers=session is not None, guide=scene.guide)
+        told = prompt.steered(self.task, steers, remembers=session is not None, guide=scene.guide)
         self.recorder.new_turn()
         return self._following(asked, self.shaped(told, scene.dressed), session)
 
@@ -142,8 +158,8 @@ class Turns:
         return self.attempt.session if self.record.resumes else None
 
     def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
+        self.toolbox.new_turn()
         self.host.keep("prompt-next.txt", told)
-        self._toolbox.new_turn()
         left = self.recorder.remaining_usd()
         return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
@@ -165,7 +181,7 @@ class Turns:
 
     def condense(self, by: str) -> bool:
         """Lead the agent over when its present step is over; return whether it is at work at all."""
-        if self.record.phase != "working" or not self.host.at_work:
+        if self.record.phase != "working" or not self.host.at_work or self.node.kind != "task":
             return False
         self._reason, self._ordered = f"asked for by {by}", True
         asyncio.get_running_loop().call_later(CUT_SECONDS, self._cut_now)
@@ -197,7 +213,7 @@ class Turns:
         self.host.keep(f"summary-{number}.md", text)
         self._heed()
         self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
-        told = prompt.from_summary(self.node.task, text, f"~/{place}", guide=scene.guide)
+        told = prompt.from_summary(self.task, text, f"~/{place}", guide=scene.guide)
         return self._following(asked, self.shaped(told, scene.dressed), None)
 
     async def _summary(self, facts: Facts) -> tuple[str, str]:

@@ -75,7 +75,7 @@ def of_output(
     taken = output.take(ended, schema)
     if not taken.misfits:
         return taken.value, None
-    words = f"its output does not fit, asked twice: {'; '.join(taken.misfits)}"
+    words = f"its output does not fit: {'; '.join(taken.misfits)}"
     hint = "`corral logs` shows what it said; ask for less, or give it more tries"
     return told, Verdict("failed", Failure("bad_output", words, hint, lasting=True))
 

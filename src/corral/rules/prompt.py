@@ -68,6 +68,7 @@ def from_summary(task: Task, summary: str, original: str, *, guide: str = "") ->
         "You are in the middle of a task. You have worked on it already, in a session that became too long; your "
         "workspace is as you left it. This is what matters of it; go on from here, do nothing twice, and finish."
     )
+    parts += [task.handoff] if task.handoff else []
     return "\n\n".join([*parts, going_on, summary, f"What was said and done before is in {original}, if you need it."])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -18,16 +17,9 @@ VERDICT = {
 }
 
 
-def single(
-    task: Task,
-    agent: AgentChoice,
-    fallback: tuple[AgentChoice, ...] = (),
-    *,
-    output: Mapping[str, Any] | None = None,
-) -> Flow:
+def single(task: Task, agent: AgentChoice, fallback: tuple[AgentChoice, ...] = ()) -> Flow:
     """One agent, one node."""
-    node = Node(id="main", task=task, agent=agent, fallback=fallback, output=output)
-    return Flow(name="task", strategy="single", nodes=(node,))
+    return Flow(name="task", strategy="single", nodes=(Node(id="main", task=task, agent=agent, fallback=fallback),))
 
 
 def race(task: Task, agents: Sequence[AgentChoice], fallback: tuple[AgentChoice, ...] = ()) -> Flow:
