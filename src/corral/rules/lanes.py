@@ -25,6 +25,7 @@ class Begin(Struct, frozen=True):
     retry_of: str | None = None
     fallback_of: str | None = None
     onto: str | None = None  #: the attempt whose result this one starts from
+    candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
 
 
 class GoOn(Struct, frozen=True):
@@ -36,6 +37,7 @@ class GoOn(Struct, frozen=True):
 
 class WaitUntil(Struct, frozen=True):
     time: float
+    quiet: bool = False  #: nothing starts then: it is only looked at again
 
 
 class Park(Struct, frozen=True):
