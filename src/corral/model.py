@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, TaskType
+from corral.flow import Flow, Select, TaskType
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -133,6 +133,9 @@ class Request(Struct, frozen=True, kw_only=True):
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    select: Select | None = None
+    scorers: tuple[str, ...] = ()
+    judge: str | None = None
     read_only: bool = False
     budget_usd: float | None = None
     timeout: str | None = None

@@ -79,9 +79,9 @@ def none_good(over: Sequence[Over]) -> tuple[Status, str]:
     """Say what a race came to that nobody won."""
     ranked = select.rank(finalists(over))
     reasons = {each.last.attempt.id: each.reason for each in over if each.last and each.reason}
-    statuses = {each.last.attempt.status for each in over if each.last}
-    status: Status = next(iter(statuses)) if len(statuses) == 1 else "failed"
-    return ("failed" if status == "done" else status), ranked.why if not reasons else _words(over, ranked.order)
+    statuses: set[Status] = {each.last.attempt.status for each in over if each.last}
+    same = statuses.pop() if len(statuses) == 1 else "failed"
+    return ("failed" if same == "done" else same), ranked.why if not reasons else _words(over, ranked.order)
 
 
 def _words(over: Sequence[Over], order: Sequence[str]) -> str:

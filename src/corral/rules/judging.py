@@ -17,8 +17,8 @@ MOST_PATCH = 400_000  #: of one change
 LETTERS = "ABCDEFGHIJKLMNOP"
 
 ASKED = """You compare {count} changes that were made for the same task. You do not know who made them; each passes
-all checks. Judge only what the changes do: is it right, whole, simple, in the manner of the code around it, and free of what nobody
-asked for? Change nothing yourself.
+all checks. Judge only what the changes do: is it right, whole, simple, in the manner of the code around it, and free of
+what nobody asked for? Change nothing yourself.
 
 The task was:
 {task}

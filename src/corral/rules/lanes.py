@@ -168,6 +168,8 @@ def _again_at(lane: Lane, now: float) -> float | None:
             return record.until
         soon = record.until - now <= policy.max_wait_seconds
         return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
+    if last.status == "limited":  # nobody knows until when
+        return None
     own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not lost(each.attempt)]
     counted = [each for each in own if each.status != "limited"] or own
     delay = retry.delay_seconds(counted, policy, lane.node.task.retries)

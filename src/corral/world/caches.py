@@ -41,7 +41,7 @@ async def lent(state: Path, project: Path, private: Path, owner: Owner | None) -
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            private.mkdir(exist_ok=True, mode=0o700)
+            private.mkdir(parents=True, exist_ok=True, mode=0o700)
             if owner:
                 os.chown(private, owner.uid, owner.gid)
             yield private
