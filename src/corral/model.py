@@ -316,6 +316,7 @@ class NodeState(Struct, kw_only=True):
     needs: tuple[str, ...] = ()
     winner: str | None = None
     why: str | None = None
+    output: Any = None  #: of a node that reduces the outputs of its items or lanes to one
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
 
