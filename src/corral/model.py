@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, TaskType
+from corral.flow import Flow, Select, TaskType
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -133,6 +133,9 @@ class Request(Struct, frozen=True, kw_only=True):
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    select: Select | None = None
+    scorers: tuple[str, ...] = ()
+    judge: str | None = None
     read_only: bool = False
     budget_usd: float | None = None
     timeout: str | None = None
@@ -313,6 +316,7 @@ class NodeState(Struct, kw_only=True):
     needs: tuple[str, ...] = ()
     winner: str | None = None
     why: str | None = None
+    output: Any = None  #: of a node that reduces the outputs of its items or lanes to one
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
 
@@ -376,7 +380,8 @@ class AttemptRecord(Struct, kw_only=True):
     started: float = 0.0
     ended: float | None = None
     folder: str = ""  #: workspace, home and logs of this attempt
-    lane: int = 0  #: whose try it is, in a race
+    lane: int = 0  #: whose try it is, in a race; less than 0: a judge's
+    candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
     void: bool = False  #: its node was done again: it is history
     heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
     base: str | None = None  #: the commit it starts from: these, combined

@@ -95,7 +95,10 @@ def test_a_gate_that_is_refused_lands_nothing(corral: Corral, repo: Repo) -> Non
 
 
 def test_what_follows_a_failure_and_what_does_not(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   bad: {task: "DO: exit 7"}
   good: {task: "DO: echo g > good.txt"}
@@ -105,7 +108,8 @@ nodes:
   nor: {needs: [never], task: "DO: echo n > nor.txt"}
   calm: {needs: [{node: good, on: failure}], task: "DO: echo c > calm.txt"}
   after: {needs: [{node: nor, on: always}], task: "DO: echo a > after.txt"}
-""")
+""",
+    )
     assert outcome.code == 1, outcome
     assert outcome.json["status"] == "partial"
     assert statuses(outcome) == {
@@ -121,21 +125,28 @@ nodes:
 
 
 def test_a_flow_that_stops_at_the_first_failure(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 on_failure: stop
 parallel: 1
 nodes:
   bad: {task: "DO: exit 7"}
   other: {task: "DO: echo o > other.txt"}
   mends: {needs: [{node: bad, on: failure}], task: "DO: echo m > mended.txt"}
-""")
+""",
+    )
     assert outcome.code == 1, outcome
     assert statuses(outcome) == {"bad": "failed", "other": "skipped", "mends": "skipped"}
     assert nodes(outcome)["other"]["reason"] == "the flow stops at the first failure"
 
 
 def test_conditions_are_asked_of_results(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 inputs: {depth: {default: 2}}
 nodes:
   look:
@@ -146,7 +157,8 @@ nodes:
   no: {needs: [look], when: 'not look.output.parts[0] == "x"', task: "DO: echo no > no.txt"}
   wrong: {needs: [look], when: look.output.colour == "red", task: "DO: echo wrong > wrong.txt"}
   changed: {needs: [yes], when: '"yes.txt" in yes.files_changed and yes.status == "done"', run: "echo changed > c.txt"}
-""")
+""",
+    )
     assert statuses(outcome) == {
         "look": "done", "yes": "done", "no": "skipped", "wrong": "failed", "changed": "done",
     }  # fmt: skip
@@ -155,7 +167,10 @@ nodes:
 
 
 def test_a_node_for_each_item_of_a_list(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   plan:
     read_only: true
@@ -164,11 +179,10 @@ nodes:
   write: {needs: [plan], for_each: plan.output.files, task: "DO: echo '{{item}} {{index}}' > {{item}}.txt; echo wrote {{item}}"}
   idle: {needs: [plan], for_each: plan.output.none, task: "DO: exit 1"}
   all: {needs: [write, idle], task: "DO: ls *.txt > list.md; echo '{{write.output}}' > said.md"}
-""")
-    assert outcome.code == 0, outcome
-    assert statuses(outcome) == dict.fromkeys(
-        ("plan", "write", "idle", "all", "write.0", "write.1", "write.2"), "done"
+""",
     )
+    assert outcome.code == 0, outcome
+    assert statuses(outcome) == dict.fromkeys(("plan", "write", "idle", "all", "write.0", "write.1", "write.2"), "done")
     commit = winner(nodes(outcome)["all"])["commit"]
     assert repo.read(commit, "list.md") == "a.txt\none.txt\nthree.txt\ntwo.txt"
     assert repo.read(commit, "two.txt") == "two 1"
@@ -176,12 +190,16 @@ nodes:
 
 
 def test_some_items_fail(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   each: {for_each: "[1, 2, 3]", task: "DO: test {{item}} != 2 && echo {{item}} > n{{item}}.txt"}
   after: {needs: [each], run: "true"}
   report: {needs: [{node: each, on: failure}], task: "DO: ls n*.txt > kept.md"}
-""")
+""",
+    )
     assert outcome.code == 1
     assert statuses(outcome) == {
         "each": "failed", "each.0": "done", "each.1": "failed", "each.2": "done", "after": "skipped", "report": "done",
@@ -194,13 +212,17 @@ nodes:
 
 
 def test_it_repeats_from_where_it_stopped_until_its_checks_pass(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   grow:
     task: "DO: echo x >> grown.txt; case $PROMPT in *failed*) echo told >> told.txt;; esac"
     checks: ["test $(wc -l < grown.txt) -ge 3 || { wc -l < grown.txt; false; }"]
     repeat: {until: checks, most: 5}
-""")
+""",
+    )
     assert outcome.code == 0, outcome
     (node,) = outcome.json["nodes"]
     assert [attempt["status"] for attempt in node["attempts"]] == ["failed", "failed", "done"]
@@ -209,10 +231,14 @@ nodes:
 
 
 def test_a_failure_that_comes_back_ends_the_repeating(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   stuck: {task: "DO: date +%N > tried.txt", checks: ["echo always the same; false"], repeat: {until: checks, most: 9}}
-""")
+""",
+    )
     assert outcome.code == 1
     (node,) = outcome.json["nodes"]
     assert len(node["attempts"]) == 3
@@ -247,7 +273,10 @@ nodes:
   shout: {needs: [make], when: loud, task: "DO: echo '{{make.output}}' >> {{name}}.txt"}
 """, "part.yaml")  # fmt: skip
     repo.commit({".corral/flows/shared.yaml": 'nodes: {only: {run: "echo shared > shared.txt"}}\n'})
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 inputs: {word: {default: left}}
 nodes:
   first: {task: "DO: echo f > first.txt; echo said-by-first"}
@@ -256,7 +285,8 @@ nodes:
   away: {flow: part, when: "false", with: {name: away}}
   common: {flow: shared}
   both: {needs: [left, right, common], task: "DO: ls *.txt > list.md"}
-""")
+""",
+    )
     assert outcome.code == 0, outcome
     assert statuses(outcome)["left/make"] == "done"
     assert statuses(outcome)["left/shout"] == "done"
@@ -271,11 +301,15 @@ def test_the_best_of_a_race_is_what_goes_on(corral: Corral, repo: Repo) -> None:
     corral.agent("long", "seq 50 > result.txt")
     corral.agent("short", "seq 5 > result.txt")
     corral.agent("wrong", "echo wrong > result.txt")
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   race: {race: [long, short, wrong], task: "race", checks: ["grep -q 4 result.txt"]}
   after: {needs: [race], run: "wc -l < result.txt > count.md"}
-""")
+""",
+    )
     assert outcome.code == 0, outcome
     found = nodes(outcome)
     assert winner(found["race"])["agent"] == "short"
@@ -304,11 +338,15 @@ nodes:
 
 
 def test_a_gate_is_answered_by_its_deadline(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   ask: {gate: "Go on?", default: "yes", deadline: 1s}
   go: {needs: [ask], task: "DO: echo '{{ask.output}}' > went.txt"}
-""")
+""",
+    )
     if outcome.code == 3:  # nobody waits for an answer that may take a day
         (entry,) = corral("inbox", "--json").json
         time.sleep(max(0.0, entry["deadline"] - time.time()))
@@ -320,13 +358,17 @@ nodes:
 
 
 def test_other_work_goes_on_while_a_gate_waits(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   ask: {gate: "Land it?"}
   work: {task: "DO: echo w > work.txt"}
   more: {needs: [work], task: "DO: echo m > more.txt"}
   land: {needs: [ask, more], run: "ls *.txt"}
-""")
+""",
+    )
     assert outcome.code == 3, outcome
     assert statuses(outcome) == {"ask": "waiting", "work": "done", "more": "done", "land": "queued"}
     (entry,) = corral("inbox", "--json").json

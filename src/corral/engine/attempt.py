@@ -12,7 +12,7 @@ from pathlib import Path
 
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import briefing, forms, hooks, scoping, starting
+from corral.engine import briefing, forms, hooks, judgement, scoping, scoring, starting
 from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
@@ -112,6 +112,8 @@ class AttemptCourse:
             told = self._going_on()
         else:
             await starting.find_base(self.recorder, self.node, self.host)
+            if record.candidates:
+                self.node = await judgement.briefed(self.node, self.host, record.candidates)
             made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
             guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = self._told(guide)
@@ -284,7 +286,14 @@ class AttemptCourse:
             return
         ended = Ended(ok=True, denied=self.record.denied)
         task, saved, fits = self.node.task, self.record.saved, self.node.output is not None
-        await self._over(judge.of_work(task, self.attempt, ended, checks, saved, gives_output=fits))
+        verdict = judge.of_work(task, self.attempt, ended, checks, saved, gives_output=fits)
+        if verdict.status == "done" and self.node.scorers:
+            place = self.folder.with_name(f"{self.attempt.id}-score")
+            self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, place, self._say)
+        await self._over(verdict)
+
+    def _say(self, text: str) -> None:
+        self.recorder.emit(Noted(text))
 
     async def _marks_left(self) -> list[str]:
         """Return files whose conflicts nobody resolved."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from corral.flow import Node
 from corral.merging import MergeRecord
-from corral.model import OPEN, Attempt, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.model import OPEN, Attempt, AttemptRecord, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.rules import reduce
 from corral.world import custody
 from corral.world.store import merges
 from corral.world.store.children import Lineage
@@ -34,6 +36,7 @@ def build(store: Store, run: str) -> Run:
     for node in nodes:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
+    _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     lineage = Lineage(store)
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
     below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
@@ -55,6 +58,23 @@ def build(store: Store, run: str) -> Run:
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: Sequence[AttemptRecord]) -> None:
+    """Put in the one output of nodes that have several."""
+    for state in states:
+        node = reducing.get(state.id)
+        if node is None or state.status in OPEN:
+            continue
+        items = [each for each in states if each.id.rpartition(".")[0] == state.id]
+        if items:
+            won = [next((each for each in item.attempts if each.id == item.winner), None) for item in items]
+            parts = reduce.parts_of([each for each in won if each])
+        else:
+            last = {each.lane: each.attempt for each in records if each.node == state.id and each.lane >= 0}
+            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+        agents = [each.name for each in (node.agent, *node.rivals)]
+        state.output = reduce.reduce(parts, node.reduce or "list", agents).output
 
 
 def moment(seconds: float) -> str:

@@ -36,6 +36,8 @@ SHELL = AgentChoice("shell")
 def build(request: Request, settings: Config, repo: Path) -> Flow:
     """Return the flow that a request means, ready to be carried out."""
     flow = _from_file(request, settings, repo) if request.flow is not None else _by_strategy(request, settings)
+    if request.judge and not any(node.rivals for node in flow.nodes):
+        raise BadRequest("--judge: there is no race, so nothing to compare", hint="name several agents: --agent a,b")
     limits = [limit for limit in (flow.budget_usd, _budget(request, settings)) if limit is not None]
     flow = structs.replace(flow, budget_usd=min(limits) if limits else None)
     return structs.replace(flow, nodes=tuple(_ready(node, flow, request, settings, repo) for node in flow.nodes))
@@ -246,7 +248,15 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
     elif request.output is not None and (node.task.role == request.role or node.task.role not in OWN_SHAPES):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
-    return structs.replace(node, task=_briefed(task, profile, repo))
+    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+
+
+def _selecting(node: Node, request: Request, settings: Config) -> Node:
+    """Put in how the best of several is found, where the person says it."""
+    judge = _choice(request.judge, settings) if request.judge else node.judge
+    return structs.replace(
+        node, select=request.select or node.select, scorers=(*node.scorers, *request.scorers), judge=judge
+    )
 
 
 def _named(node: Node, request: Request, settings: Config) -> Node:
@@ -259,9 +269,9 @@ def _named(node: Node, request: Request, settings: Config) -> Node:
     mine = found(node.agent) if node.agent.name else _choices(request, settings)[0]
     named = tuple(found(choice) for choice in node.fallback) or _fallbacks(request, settings, mine)
     rivals = tuple(found(choice) for choice in node.rivals)
-    return structs.replace(
-        node, agent=mine, rivals=rivals, fallback=tuple(_kin(mine, each, settings) for each in named)
-    )
+    kin = tuple(_kin(mine, each, settings) for each in named)
+    judge = found(node.judge) if node.judge else None
+    return structs.replace(node, agent=mine, rivals=rivals, fallback=kin, judge=judge)
 
 
 def _timed(task: Task, request: Request, settings: Config) -> Task:

@@ -20,6 +20,7 @@ from corral.errors import CorralError
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt
+from corral.rules.contest import Halt
 from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Land, Park, Schedule, Settle, WaitUntil
 from corral.world import workspace
 from corral.world.custody import sweep
@@ -41,6 +42,7 @@ class Drive:
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._orders = Orders(self)
         self._gates = Gates(Desk(run, store, listen))
+        self._halted: set[str] = set()
         self.patient = False  #: it waits for a person's answer instead of leaving the run to them
         self._wake = asyncio.Event()
         self._waits_until = 0.0
@@ -137,8 +139,8 @@ class Drive:
             return True, None, []
         if self._gates.answered_meanwhile:
             return False, 0.0, records
-        times = [action.time for action in actions if isinstance(action, WaitUntil)]
-        wait = self._wait(min(times)) if times else None
+        waits = [action for action in actions if isinstance(action, WaitUntil)]
+        wait = self._wait(min(waits, key=lambda action: action.time)) if waits else None
         merging = self._landings is not None and self._landings.at_work
         idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
         if idle and self.schedule.held and not self._gates.waiting:
@@ -160,6 +162,8 @@ class Drive:
             case GoOn():
                 sweep(action.attempt)  # first of all: what may be left of it from the engine that died
                 return action.record
+            case Halt():
+                self._halt(action)
             case Settle():
                 self._settle(action)
             case Expand():
@@ -174,11 +178,11 @@ class Drive:
                 pass
         return None
 
-    def _wait(self, until: float) -> float:
+    def _wait(self, action: WaitUntil) -> float:
         """Return how long it is until then; say it once."""
-        wait = max(0.0, until - time.time())
-        if until != self._waits_until:
-            self._waits_until = until
+        wait = max(0.0, action.time - time.time())
+        if action.time != self._waits_until and not action.quiet:
+            self._waits_until = action.time
             self.note(Noted(f"the next try starts in {wait:.0f} s"))
         return wait
 
@@ -209,13 +213,14 @@ class Drive:
             fallback_of=action.fallback_of,
             agent=action.agent.name,
             model=action.agent.model,
-            role=self.schedule.nodes[action.node].task.role,
+            role="judge" if action.candidates else self.schedule.nodes[action.node].task.role,
         )
         record = AttemptRecord(
             attempt=attempt,
             run=self.run,
             node=action.node,
             lane=action.lane,
+            candidates=action.candidates,
             folder=str(self.store.folder / "workspaces" / name),
             heads=self.schedule.heads(action.node, self.plan.base),
             started=time.time(),
@@ -240,7 +245,7 @@ class Drive:
         record.steers = before.steers
 
     def _drive(self, record: AttemptRecord) -> None:
-        course = self._place(record, self.schedule.node(record.node))
+        course = self._place(record, self.schedule.node_of(record))
         if self.schedule.stopping:
             course.stop()
         self.schedule.heard(record, driven=True)
@@ -249,7 +254,18 @@ class Drive:
         self._driven[record.attempt.id], self.courses[record.attempt.id] = task, course
         self._orders.take()  # some may have waited for somebody to tell
 
+    def _halt(self, action: Halt) -> None:
+        """Stop an attempt that cannot win any more; once."""
+        if action.attempt not in self._halted and (course := self.courses.get(action.attempt)):
+            self._halted.add(action.attempt)
+            self.note(Noted(f"stopped: {action.reason}"), action.node, action.attempt)
+            course.stop()
+
     def _settle(self, action: Settle) -> None:
+        for name, votes in action.votes.items():
+            if record := self.schedule.record(name, action.node):
+                record.attempt.votes = votes
+                self.store.save_attempt(record)
         state = NodeState(
             id=action.node, status=action.status, reason=action.reason, winner=action.winner, why=action.why
         )

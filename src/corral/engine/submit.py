@@ -163,7 +163,8 @@ def _try_agents(flow: Flow, settings: Config, request: Request) -> None:
     """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
     tried: set[tuple[AgentChoice, bool, int]] = set()
     for node in flow.nodes:
-        for choice in (node.agent, *node.rivals, *node.fallback) if node.kind in ("task", "run") else ():
+        judges = (node.judge,) if node.judge else ()
+        for choice in (node.agent, *node.rivals, *node.fallback, *judges) if node.kind in ("task", "run") else ():
             about = (choice, node.task.read_only, len(node.task.prompt))
             if about in tried:
                 continue

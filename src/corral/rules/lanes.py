@@ -25,6 +25,7 @@ class Begin(Struct, frozen=True):
     retry_of: str | None = None
     fallback_of: str | None = None
     onto: str | None = None  #: the attempt whose result this one starts from
+    candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
 
 
 class GoOn(Struct, frozen=True):
@@ -36,6 +37,7 @@ class GoOn(Struct, frozen=True):
 
 class WaitUntil(Struct, frozen=True):
     time: float
+    quiet: bool = False  #: nothing starts then: it is only looked at again
 
 
 class Park(Struct, frozen=True):
@@ -166,6 +168,8 @@ def _again_at(lane: Lane, now: float) -> float | None:
             return record.until
         soon = record.until - now <= policy.max_wait_seconds
         return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
+    if last.status == "limited":  # nobody knows until when
+        return None
     own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not lost(each.attempt)]
     counted = [each for each in own if each.status != "limited"] or own
     delay = retry.delay_seconds(counted, policy, lane.node.task.retries)

@@ -10,13 +10,15 @@ from msgspec import Struct, field, structs
 
 from corral.flow import Flow, Node, Task
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, RetryPolicy, Status
-from corral.rules import handoff, lanes, lineage
+from corral.rules import contest, handoff, judging, lanes, lineage, racing, reduce
+from corral.rules.contest import Halt
 from corral.rules.flows import filling
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.known import Results
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
 
+Undecided = Begin | GoOn | WaitUntil | Park | None  #: what a lane does that has not come to its end
 MOST_ITEMS = 1000  #: of one for_each
 
 
@@ -28,6 +30,7 @@ class Settle(Struct, frozen=True):
     reason: str | None = None
     winner: str | None = None
     why: str | None = None
+    votes: Mapping[str, float] = field(default_factory=dict[str, float])  #: what a judge gave each attempt
 
 
 class Expand(Struct, frozen=True):
@@ -56,7 +59,7 @@ class Finish(Struct, frozen=True):
     reason: str | None = None
 
 
-Action = Begin | GoOn | Settle | Expand | Ask | Land | Park | WaitUntil | Finish
+Action = Begin | GoOn | Halt | Settle | Expand | Ask | Land | Park | WaitUntil | Finish
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -81,6 +84,7 @@ class Schedule:
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
         self._no_slot: dict[str, None] = {}
         self._later: list[tuple[float, str]] = []
+        self._looks: dict[str, float] = {}  # races that are looked at again, and when
         self._driven: dict[str, str] = {}  # attempt -> agent
         self._node_of: dict[str, str] = {}
         self._left: dict[str, str] = {}  # attempts that nobody drives any more: they will want their slots back
@@ -175,7 +179,11 @@ class Schedule:
                 actions += self._decide(name, now)
         if not self._open:
             return [*actions, self._finish()]
-        return [*actions, WaitUntil(self._later[0][0])] if self._later else actions
+        return [*actions, self._wait()] if self._later else actions
+
+    def _wait(self) -> WaitUntil:
+        moment, name = self._later[0]
+        return WaitUntil(moment, quiet=self._looks.get(name) == moment)
 
     def node(self, name: str) -> Node:
         """Return a node with its texts filled in and with what it is told of the work before it."""
@@ -183,6 +191,11 @@ class Schedule:
             node = self.nodes[name]
             self._filled[name] = structs.replace(node, task=self._task(node))
         return self._filled[name]
+
+    def node_of(self, record: AttemptRecord) -> Node:
+        """Return the node that an attempt works on; a judge's is another than that of those it compares."""
+        node = self.node(record.node)
+        return judging.lane_node(node, node.judge) if record.lane < 0 and node.judge else node
 
     def _task(self, node: Node) -> Task:
         told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
@@ -302,28 +315,91 @@ class Schedule:
         spent = sum(record.attempt.cost.usd or 0.0 for record in tries)
         actions: list[Action] = []
         over: list[Over] = []
+        waiting: list[tuple[Lane, Undecided]] = []
         for place, agent in enumerate((node.agent, *node.rivals)):
             own = [record for record in tries if record.lane == place]
             lane = Lane(node=node, place=place, agent=agent, tries=own, policy=self._retry, spent_usd=spent)
             found = lanes.decide(lane, driven=self._driven.keys(), stopping=bool(self.stopping), now=now)
             if isinstance(found, Over) and node.repeat and found.last and not self.stopping:
                 found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt))
-            match found:
-                case Over():
-                    over.append(found)
-                case WaitUntil(time=moment):
-                    heapq.heappush(self._later, (moment, node.id))
-                case Begin() if node.id in self._held:
-                    pass  # until it is released
-                case Begin() if self._has_slot(found):
-                    self._states[node.id].status = "running"
-                    self._starting.append(found.agent.name)
-                    actions.append(found)
-                case GoOn() | Park():
-                    actions.append(found)
-                case _:
-                    pass
-        return self._settled(self._ended(node, over)) if len(over) == 1 + len(node.rivals) else actions
+            if isinstance(found, Over):
+                over.append(found)
+            else:
+                waiting.append((lane, found))
+        if node.rivals and over and waiting:
+            waiting = self._raced(node, over, waiting, actions, now)
+        for _, found in waiting:
+            actions += self._lane_actions(node, found)
+        if waiting:
+            return actions
+        if node.judge and (asked := self._judging(node, over, now)) is not None:
+            return asked
+        return self._settled(self._ended(node, over))
+
+    def _lane_actions(self, node: Node, found: Undecided) -> list[Action]:
+        match found:
+            case WaitUntil(time=moment):
+                heapq.heappush(self._later, (moment, node.id))
+            case Begin() if node.id in self._held:
+                pass  # until it is released
+            case Begin() if self._has_slot(found):
+                self._states[node.id].status = "running"
+                self._starting.append(found.agent.name)
+                return [found]
+            case GoOn() | Park():
+                return [found]
+            case _:
+                pass
+        return []
+
+    def _raced(
+        self,
+        node: Node,
+        over: list[Over],
+        waiting: list[tuple[Lane, Undecided]],
+        actions: list[Action],
+        now: float,
+    ) -> list[tuple[Lane, Undecided]]:
+        """End a race early where somebody has won it; return the lanes that are still worth something."""
+        tries = self._tries.get(node.id, [])
+        standing = contest.race(node, tries, over, sum(each.attempt.cost.usd or 0.0 for each in tries), now)
+        actions += contest.halts(node, standing, self._driven.keys())
+        if (why := racing.decided(standing)) is not None:
+            at_work = {record.lane for record in standing.at_work}
+            over += [
+                Over(lane.tries[-1] if lane.tries else None, why) for lane, _ in waiting if lane.place not in at_work
+            ]
+            waiting = [(lane, found) for lane, found in waiting if lane.place in at_work]
+        elif racing.best(standing) is not None and standing.at_work:
+            self._look_again(node, now)  # what they have cost by then may decide it
+        return waiting
+
+    def _look_again(self, node: Node, now: float) -> None:
+        if self._looks.get(node.id, 0.0) <= now:
+            self._looks[node.id] = now + contest.LOOK_AGAIN_SECONDS
+            heapq.heappush(self._later, (self._looks[node.id], node.id))
+
+    def _judging(self, node: Node, over: Sequence[Over], now: float) -> list[Action] | None:
+        """Ask a judge about those that are proven; None: there is nothing to ask, or it has answered."""
+        found = contest.survivors(over)
+        if node.judge is None or len(found) < 2 or self.stopping:
+            return None
+        tries = self._tries.get(node.id, [])
+        spent = sum(record.attempt.cost.usd or 0.0 for record in tries)
+        work = judging.lane_node(node, node.judge)
+        actions: list[Action] = []
+        open_lanes = 0
+        for place in judging.LANES:
+            own = [record for record in tries if record.lane == place]
+            lane = Lane(node=work, place=place, agent=node.judge, tries=own, policy=self._retry, spent_usd=spent)
+            decided = lanes.decide(lane, driven=self._driven.keys(), stopping=False, now=now)
+            if isinstance(decided, Over | Park):
+                continue
+            open_lanes += 1
+            if isinstance(decided, Begin):
+                decided = structs.replace(decided, candidates=judging.shown(found, place))
+            actions += self._lane_actions(node, decided)
+        return actions if open_lanes else None
 
     def _until_holds(self, node: Node, last: Attempt) -> bool | None:
         until = node.repeat.until if node.repeat else "checks"
@@ -347,18 +423,19 @@ class Schedule:
     # --- the end of a node, and of all
 
     def _ended(self, node: Node, over: Sequence[Over]) -> Settle:
-        done = [
-            each.last.attempt for each in over if each.last and each.last.attempt.status == "done" and not each.reason
-        ]
-        if done:
-            best = min(done, key=_rank)
-            others = f"; the best of {len(over)}" if len(over) > 1 else ""
-            return Settle(node.id, "done", winner=best.id, why=why(best) + others)
+        judged = [each for each in self._tries.get(node.id, ()) if each.lane < 0]
+        if found := contest.decide(node, over, judged):
+            best = next(each for each in contest.finalists(over) if each.id == found.winner)
+            words = found.why if node.rivals else why(best)
+            return Settle(node.id, "done", winner=found.winner, why=words, votes=found.votes)
         if self.stopping:
             return Settle(node.id, "stopped", self.stopping)
         last = over[-1]
         if any(each.over_budget for each in over):
             return Settle(node.id, "over_budget", last.reason)
+        if node.rivals:
+            status, reason = contest.none_good(over)
+            return Settle(node.id, status, reason)
         status = last.last.attempt.status if last.last else "failed"
         reasons = list(dict.fromkeys(each.reason for each in over))
         return Settle(node.id, "failed" if status == "done" else status, "; ".join(reasons))
@@ -396,10 +473,27 @@ class Schedule:
             return
         result: dict[str, Any] = {"status": state.status, "reason": state.reason, "output": state.why}
         if state.id in self._members:
-            result["output"] = [self._result(name)["output"] for name in self._members[state.id]]
+            result["output"] = self._reduced(state.id)
         else:
             result.update(self._result(state.id, state.winner))
+            if self.nodes[state.id].reduce:
+                result["output"] = self._reduced(state.id)
         self._results.add(state.id, result)
+
+    def _reduced(self, name: str) -> Any:  # noqa: ANN401 -- outputs may be anything
+        """Return the output of a node that has several: of its items, or of its lanes."""
+        node = self.nodes[name]
+        if name in self._members and node.reduce is None:
+            return [self._result(each)["output"] for each in self._members[name]]
+        if name in self._members:
+            parts = [
+                reduce.Part(self._result(each)["output"], ok=self._states[each].status == "done")
+                for each in self._members[name]
+            ]
+        else:
+            last = {record.lane: record.attempt for record in self._tries.get(name, ()) if record.lane >= 0}
+            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+        return reduce.reduce(parts, node.reduce or "list", [each.name for each in (node.agent, *node.rivals)]).output
 
     def _result(self, node: str, winner: str | None = None) -> dict[str, Any]:
         winner = winner or self._states[node].winner
@@ -446,9 +540,3 @@ def why(attempt: Attempt) -> str:
     checks = "all checks pass" if count > 1 else "its check passes" if count else "no check was asked for"
     changed = len(attempt.files_changed)
     return f"{checks}; {changed or 'no'} file{'' if changed == 1 else 's'} changed"
-
-
-def _rank(attempt: Attempt) -> tuple[float, float, float, str]:
-    """Order results that are all proven: the smaller change, then the cheaper, then the quicker."""
-    cost = attempt.cost.usd if attempt.cost.usd is not None else float("inf")
-    return (attempt.insertions + attempt.deletions, cost, attempt.seconds, attempt.id)

@@ -38,6 +38,19 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option(
     "--check", "checks", multiple=True, metavar="CMD", help="A command that must succeed on the result; repeatable."
 )
+@click.option(
+    "--select",
+    type=click.Choice(["evidence", "cheapest", "first"]),
+    help="How a race is decided: by evidence, by cost, or by who is proven first.  [evidence]",
+)
+@click.option(
+    "--scorer",
+    "scorers",
+    multiple=True,
+    metavar="CMD|NAME",
+    help="A command that prints a number for a proven result, or a plug-in; repeatable.",
+)
+@click.option("--judge", metavar="AGENT", help="Who compares proven results of a race, without knowing whose they are.")
 @click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
 @click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")

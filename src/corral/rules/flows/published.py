@@ -57,6 +57,13 @@ KEYS: dict[str, dict[str, Any]] = {
         "properties": {"until": TEXT, "most": {"type": "integer", "minimum": 1}},
         "additionalProperties": False,
     },
+    "select": {"enum": ["evidence", "cheapest", "first"], "description": "how the best of a race is found"},
+    "scorers": {**TEXTS, "description": "plug-ins by name, or commands that print a number; more is better"},
+    "judge": {**TEXT, "description": "an agent that compares what is proven, without knowing whose it is"},
+    "reduce": {
+        "enum": ["first", "last", "concat", "merge", "list", "preferred"],
+        "description": "how the outputs of its items or of a race become one",
+    },
     "scope": {"type": "object", "description": "as [scope] in corral.toml; it may only narrow"},
     "default": {"enum": ["yes", "no"]},
     "deadline": TIME,

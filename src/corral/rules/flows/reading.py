@@ -18,7 +18,7 @@ KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "
 COMMON = ("needs", "when", "for_each")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
-    "budget", "share", "output", "repeat",
+    "budget", "share", "output", "repeat", "select", "scorers", "judge", "reduce",
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
@@ -173,6 +173,10 @@ class _Reader:
             )
             if repeat
             else None,
+            select=merged.one_of("select", ("evidence", "cheapest", "first")) or "evidence",
+            scorers=merged.texts("scorers"),
+            judge=next((choice for text in merged.texts("judge") for choice in self._choices(text, merged)), None),
+            reduce=merged.one_of("reduce", ("first", "last", "concat", "merge", "list", "preferred")),
             share=share / 100 if share is not None and share > 1 else share,
         )
 
