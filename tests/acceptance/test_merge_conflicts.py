@@ -35,7 +35,7 @@ def together(corral: Corral, kind: str) -> Repo:
     repo.commit({})
     script, meanwhile, _, _ = KINDS[kind]
     work(corral, repo, script)
-    subprocess.run(["sh", "-c", meanwhile], cwd=repo.folder, check=True)
+    subprocess.run(["sh", "-ec", meanwhile], cwd=repo.folder, check=True, timeout=60)
     repo.commit({})
     return repo
 

@@ -345,7 +345,7 @@ class Host:
     def _message(self) -> str:
         return f"{_subject(self.task)}\n\nCorral-Attempt: {self.attempt}\n"
 
-    def repository_lock(self) -> contextlib.AbstractAsyncContextManager[None]:
+    def repository_lock(self) -> contextlib.AbstractAsyncContextManager[int]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
         name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
         return locked(self.state / "locks" / name)
