@@ -121,6 +121,19 @@ def test_a_merge_in_conflict_is_given_up(corral: Corral) -> None:
     assert looks(repo) == before
 
 
+def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> None:
+    repo = together(corral, "contents")
+    assert corral("merge", "@last").code == 3
+    (entry,) = corral("inbox", "--json").json
+    assert entry["kind"] == "conflict"
+    assert "a.txt" in entry["text"]
+    assert corral("answer", entry["id"], "theirs").code == 0
+    merged = corral("merge", "@last")
+    assert merged.code == 0, merged
+    assert "THEIRS" in (repo.folder / "a.txt").read_text()
+    assert corral("inbox", "--json").json == []
+
+
 def test_an_agent_settles_it_and_the_result_is_proven(corral: Corral) -> None:
     repo = corral.repo(files={"a.txt": "one\ntwo\nthree\n"})
     run = work(corral, repo, "sed -i s/two/THEIRS/ a.txt", "--check", "! grep -q nonsense a.txt")["run"]

@@ -23,7 +23,7 @@ from corral.world.git import Repository
 from corral.world.landing import Moved
 from corral.world.merging import Merged
 from corral.world.scope import Machine
-from corral.world.store import merges
+from corral.world.store import inbox, merges
 from corral.world.store.sqlite import Store
 
 MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
@@ -117,6 +117,7 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
+        _settle_question(self.store, self.run.run, "settled")
         self._note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -131,6 +132,7 @@ class Merger:
             record = await self.lander.land(self._record(request, worked), autostash=request.autostash)
         if waiting:
             merges.drop(self.store, waiting)
+        _settle_question(self.store, self.run.run, "settled")
         self._note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
@@ -158,6 +160,7 @@ class Merger:
         if waiting is None:
             raise BadRequest(f"run {self.run.run} has no merge in conflict")
         merges.drop(self.store, waiting)
+        _settle_question(self.store, self.run.run, "abort")
         self._note(f"the merge into {waiting.into} was given up")
 
     def _record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
@@ -281,6 +284,8 @@ class Merger:
         waiting = self._waiting()
         choices = dict(waiting.choices) if waiting else {}
         paths = {conflict.path for conflict in merged.conflicts}
+        if waiting and (side := _answer(self.store, waiting)):
+            choices = {**dict.fromkeys(paths, side), **choices}
         for path, text in request.resolve:
             if path not in paths and path not in choices:
                 raise BadRequest(f"--resolve {path}: that is not in conflict", hint="in conflict: " + ", ".join(paths))
@@ -391,3 +396,18 @@ def _checks(checks: Sequence[str]) -> str:
 
 def _ask_person(store: Store, record: MergeRecord) -> None:
     """Put a conflict before a person."""
+    inbox.ask(store, rules.question(record, time.time()), time.time())
+
+
+def _answer(store: Store, record: MergeRecord) -> Choice | None:
+    """Return what a person has answered to a conflict: a side for all of it."""
+    for entry in inbox.of_run(store, record.run):
+        if entry.key == rules.question(record, 0.0).key and entry.answer in ("ours", "theirs"):
+            return Choice(side="ours" if entry.answer == "ours" else "theirs")
+    return None
+
+
+def _settle_question(store: Store, run: str, words: str) -> None:
+    for entry in inbox.of_run(store, run):
+        if entry.about == "merge" and entry.open:
+            inbox.answer(store, entry.id, words, "corral merge", time.time())
