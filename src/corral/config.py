@@ -31,7 +31,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "permissions", "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
-    "workspace": ("copy", "setup", "setup_net"),
+    "workspace": ("copy", "setup", "setup_net", "snapshot"),
     "scope": (
         "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
         "timeout",
@@ -259,6 +259,8 @@ def _setup(file: _File) -> Setup:
         table["command"] = table.pop("setup")
     if "setup_net" in table:
         table["net"] = table.pop("setup_net")
+    if "snapshot" in table:
+        table["snapshot_seconds"] = duration(str(table.pop("snapshot")), "[workspace] snapshot")
     return _convert(table, Setup, file, "workspace")
 
 

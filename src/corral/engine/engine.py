@@ -23,8 +23,10 @@ from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.cleaning import Cleaned
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
+    from corral.engine.keeping import Restored
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from corral.engine.verifying import Verification
     from corral.flow import Flow
     from corral.merging import MergeRecord, MergeRequest, Preview
+    from corral.world.snapshots import Snapshot
 
     Sink = Callable[[bytes], object]
 
@@ -404,6 +407,31 @@ class Engine:
         from corral.engine import undoing  # noqa: PLC0415
 
         return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
+
+    async def kept(self, attempt: str) -> list[Snapshot]:
+        """Return what is kept of an attempt, oldest first."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return (await keeping.kept(self.store, attempt))[1]
+
+    async def restore(self, attempt: str, into: str | None) -> Restored:
+        """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return await keeping.restore(self.store, attempt, into)
+
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        from corral.engine import cleaning  # noqa: PLC0415
+        from corral.rules.cleaning import Limits, age, size  # noqa: PLC0415
+
+        unsaid = older is None and keep is None and disk is None
+        limits = Limits(
+            older_seconds=age(older or "30d") if older or unsaid else None,
+            keep=keep,
+            disk_bytes=size(disk) if disk else None,
+        )
+        return await cleaning.clean(self.store, limits, dry=dry)
 
     def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
         from corral.engine.merging import Merger  # noqa: PLC0415

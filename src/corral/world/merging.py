@@ -232,3 +232,11 @@ async def _again(repository: Repository, commit: str, tree: str, parent: str, by
 async def behind(repository: Repository, commit: str, branch: str) -> int:
     """Return how many commits a branch has that `commit` does not know."""
     return int(await repository.text("rev-list", "--count", f"{commit}..{branch}", "--"))
+
+
+async def contains(repository: Repository, branch: str, commit: str, env: Mapping[str, str] | None = None) -> bool:
+    """Tell whether a branch has the work of a commit, also squashed or rebased: merging it changes nothing."""
+    if await is_ancestor(repository, commit, branch):
+        return True
+    merged = await merge_trees(repository, branch, commit, env)
+    return not merged.conflicts and merged.tree == await repository.tree_of(branch)
