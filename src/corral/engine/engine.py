@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
     from corral.flow import Flow
-    from corral.merging import MergeRecord, MergeRequest, Preview
+    from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
     from corral.world.snapshots import Snapshot
 
     Sink = Callable[[bytes], object]
@@ -396,6 +396,13 @@ class Engine:
             record = await resolution.by_agent(self, merger, request, record)
         return record
 
+    async def merge_queue(self, names: Sequence[str], request: MergeRequest, say: Callable[[str], None]) -> QueueRecord:
+        """Land several runs in order, tested together; without names go on with what was cut off."""
+        from corral.engine.queueing import Queue  # noqa: PLC0415
+
+        mergers = [self._merger(name, say) for name in names]
+        return await Queue(self.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
     def abort_merge(self, name: str) -> Run:
         """Give up a merge that is in conflict."""
         merger = self._merger(name, _unsaid)
@@ -407,6 +414,12 @@ class Engine:
         from corral.engine import undoing  # noqa: PLC0415
 
         return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
+
+    async def overlap(self, folder: Path) -> Overlap:
+        """Return the unmerged work of a repository, and what of it will clash."""
+        from corral.engine import overlap  # noqa: PLC0415
+
+        return await overlap.overlap(self.store, folder)
 
     async def kept(self, attempt: str) -> list[Snapshot]:
         """Return what is kept of an attempt, oldest first."""

@@ -105,9 +105,9 @@ class Merger:
         worked = await self.work_out(request)
         if worked.merged.conflicts:
             return self._conflict(request, worked)
-        after = await self._commit(request, worked)
+        after = await self.make_commit(request, worked)
         worked = structs.replace(worked, after=after)
-        record = self._record(request, worked)
+        record = self.new_record(request, worked)
         if after == worked.before:
             self.say(f"{record.into} has this already")
             last = merges.latest(merges.of_run(self.store, self.run.run))
@@ -118,7 +118,7 @@ class Merger:
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
         _settle_question(self.store, self.run.run, "settled")
-        self._note(
+        self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
         return record
@@ -128,24 +128,24 @@ class Merger:
         worked = structs.replace(worked, merged=Merged(tree))
         waiting = self._waiting()
         async with self.lander.alone():
-            worked = structs.replace(worked, after=await self._commit(request, worked))
-            record = await self.lander.land(self._record(request, worked), autostash=request.autostash)
+            worked = structs.replace(worked, after=await self.make_commit(request, worked))
+            record = await self.lander.land(self.new_record(request, worked), autostash=request.autostash)
         if waiting:
             merges.drop(self.store, waiting)
         _settle_question(self.store, self.run.run, "settled")
-        self._note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
+        self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
     def _conflict(self, request: MergeRequest, worked: Worked) -> MergeRecord:
         before = self._waiting()
         choices = before.choices if before else ()
         record = structs.replace(
-            self._record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
+            self.new_record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
         )
         record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
         merges.save(self.store, record)
         names = ", ".join(conflict.path for conflict in record.conflicts)
-        self._note(f"not merged into {record.into}: conflicts in {names}")
+        self.note(f"not merged into {record.into}: conflicts in {names}")
         _ask_person(self.store, record)
         return record
 
@@ -161,9 +161,10 @@ class Merger:
             raise BadRequest(f"run {self.run.run} has no merge in conflict")
         merges.drop(self.store, waiting)
         _settle_question(self.store, self.run.run, "abort")
-        self._note(f"the merge into {waiting.into} was given up")
+        self.note(f"the merge into {waiting.into} was given up")
 
-    def _record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+    def new_record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+        """Return what is to be stored of a merge."""
         return MergeRecord(
             run=self.run.run,
             git_dir=str(self.repository.git_dir),
@@ -176,7 +177,8 @@ class Merger:
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
         )
 
-    def _note(self, words: str) -> None:
+    def note(self, words: str) -> None:
+        """Write down, in the log of the run, what became of its merge."""
         self.store.note(self.run.run, Noted(words), at=time.time())
         self.store.flush()
 
@@ -184,16 +186,17 @@ class Merger:
 
     async def work_out(self, request: MergeRequest) -> Worked:
         """Return what would come of a merge; only objects are written."""
-        ref, before = await self._target(request)
+        ref, before = await self.target(request)
         candidate = await self.candidate(request)
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
             return Worked(candidate=candidate, ref=ref, before=before, merged=worked)
-        merged = await self._merged(request, before, candidate.commit)
+        merged = await self.merge_with(request, before, candidate.commit)
         return Worked(candidate=candidate, ref=ref, before=before, merged=merged)
 
-    async def _merged(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
+    async def merge_with(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
+        """Merge a commit with another, as the strategy and the choices that were made say."""
         if before is None:
             return Merged(await self.repository.tree_of(commit))
         merged = await merging.merge_trees(self.repository, before, commit)
@@ -203,7 +206,7 @@ class Merger:
             merged = await resolving.prefer(self.repository, merged, request.strategy)
         return merged
 
-    async def _target(self, request: MergeRequest) -> tuple[str, str | None]:
+    async def target(self, request: MergeRequest) -> tuple[str, str | None]:
         """Return the ref to move, and where it is now."""
         into = request.into or self.plan.into
         if into is None:
@@ -308,7 +311,7 @@ class Merger:
 
     # --- making it
 
-    async def _commit(self, request: MergeRequest, worked: Worked) -> str:
+    async def make_commit(self, request: MergeRequest, worked: Worked) -> str:
         """Make the commit that the branch will point to."""
         before, commit, tree = worked.before, worked.candidate.commit or "", worked.merged.tree
         by = await self.repository.identity()
@@ -350,7 +353,7 @@ class Merger:
         if failed:
             tail = "".join(f"\n  | {line}" for line in failed[0].output.splitlines()[-10:])
             words = f"`{failed[0].command}` fails on the merged tree; nothing was moved{tail}"
-            self._note(words)
+            self.note(words)
             raise ChecksFailed(words, hint="each side may be good alone; --no-checks lands it all the same")
         return tuple(results)
 
@@ -373,16 +376,16 @@ class Merger:
             worked = await self.work_out(request)
             if worked.merged.conflicts:
                 return self._conflict(request, worked)
-            after = await self._commit(structs.replace(request, strategy="auto"), worked)
+            after = await self.make_commit(structs.replace(request, strategy="auto"), worked)
             checks = await self._prove(request, worked, after)
             ref = "refs/heads/" + naming.merged_branch(self.run.run)
             record = structs.replace(
-                self._record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
+                self.new_record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
             )
             if record.before == after:
                 return merges.add(self.store, structs.replace(record, state="merged"))
             record = await self.lander.land(structs.replace(record, checks=checks))
-        self._note(f"made the branch {record.into}")
+        self.note(f"made the branch {record.into}")
         return record
 
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("inbox", "Answer what waits in the inbox."),
     "merge": ("merge", "Land the work of a run on its branch: proven on the merged tree, and undoable."),
     "undo": ("merge", "Take back a merge: refs and files are exactly as they were."),
+    "overlap": ("merge", "Foresee which unmerged work will clash, with its branch and with each other."),
     "restore": ("keep", "Bring back the work of an attempt, or what it had at a time."),
     "clean": ("keep", "Remove what ended runs left; work that no branch has stays under a hidden ref."),
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
