@@ -34,7 +34,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "condense": ("at", "most", "agent", "windows"),
-    "workspace": ("copy", "setup", "setup_net"),
+    "workspace": ("copy", "setup", "setup_net", "snapshot"),
     "scope": (
         "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
         "timeout",
@@ -303,6 +303,8 @@ def _setup(file: _File) -> Setup:
         table["command"] = table.pop("setup")
     if "setup_net" in table:
         table["net"] = table.pop("setup_net")
+    if "snapshot" in table:
+        table["snapshot_seconds"] = duration(str(table.pop("snapshot")), "[workspace] snapshot")
     return _convert(table, Setup, file, "workspace")
 
 

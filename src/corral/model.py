@@ -52,6 +52,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     copy: tuple[str, ...] = ()
     command: str | None = None
     net: tuple[str, ...] = ()  #: hosts that the command may reach
+    snapshot_seconds: float = 60.0  #: how often what an agent has so far is kept
 
 
 class PathRules(Struct, frozen=True, kw_only=True):

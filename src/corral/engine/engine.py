@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +25,10 @@ from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.cleaning import Cleaned
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
+    from corral.engine.keeping import Restored
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
     from corral.flow import Flow
-    from corral.merging import MergeRecord, MergeRequest, Preview
+    from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+    from corral.world.snapshots import Snapshot
 
     Sink = Callable[[bytes], object]
     Say = Callable[[str], None]
@@ -472,6 +475,13 @@ class Engine:
             record = await resolution.by_agent(self, merger, request, record)
         return record
 
+    async def merge_queue(self, names: Sequence[str], request: MergeRequest, say: Callable[[str], None]) -> QueueRecord:
+        """Land several runs in order, tested together; without names go on with what was cut off."""
+        from corral.engine.queueing import Queue  # noqa: PLC0415
+
+        mergers = [self._merger(name, say) for name in names]
+        return await Queue(self.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
     def abort_merge(self, name: str) -> Run:
         """Give up a merge that is in conflict."""
         merger = self._merger(name, _unsaid)
@@ -484,6 +494,37 @@ class Engine:
 
         return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
 
+    async def overlap(self, folder: Path) -> Overlap:
+        """Return the unmerged work of a repository, and what of it will clash."""
+        from corral.engine import overlap  # noqa: PLC0415
+
+        return await overlap.overlap(self.store, folder)
+
+    async def kept(self, attempt: str) -> list[Snapshot]:
+        """Return what is kept of an attempt, oldest first."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return (await keeping.kept(self.store, attempt))[1]
+
+    async def restore(self, attempt: str, into: str | None) -> Restored:
+        """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return await keeping.restore(self.store, attempt, into)
+
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        from corral.engine import cleaning  # noqa: PLC0415
+        from corral.rules.cleaning import Limits, age, size  # noqa: PLC0415
+
+        unsaid = older is None and keep is None and disk is None
+        limits = Limits(
+            older_seconds=age(older or "30d") if older or unsaid else None,
+            keep=keep,
+            disk_bytes=size(disk) if disk else None,
+        )
+        return await cleaning.clean(self.store, limits, dry=dry)
+
     def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
         from corral.engine.merging import Merger  # noqa: PLC0415
         from corral.engine.places import repository_of  # noqa: PLC0415
@@ -493,17 +534,18 @@ class Engine:
         return Merger(self.store, run, repository, say)
 
     async def _settle_merge(self, entry: Entry) -> None:
-        """Carry out what a person wants of a merge that is in conflict."""
+        """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
         from corral.merging import MergeRequest  # noqa: PLC0415
 
+        if self.store.run(entry.run).status in OPEN:
+            return
         if entry.answer == "abort":
             self.abort_merge(entry.run)
             outcome = "nothing was moved"
         else:
-            strategy = "ours" if entry.answer == "ours" else "theirs"
             waiting = merges.latest(merges.of_run(self.store, entry.run))
             into = waiting.into if waiting else None
-            record = await self.merge(MergeRequest(run=entry.run, strategy=strategy, into=into), _unsaid)
+            record = await self.merge(MergeRequest(run=entry.run, into=into), _unsaid)
             outcome = f"{record.state} into {record.into}"
         inbox.note_outcome(self.store, entry.id, outcome)
 
