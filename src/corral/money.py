@@ -1,0 +1,112 @@
+"""What money is about: prices, limits, what is reserved and spent. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from corral.model import CostSource
+
+
+class Tier(Struct, frozen=True, kw_only=True):
+    """What holds instead for a question with more than so many tokens of input."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """US dollars for a million tokens; what is cached costs as input unless said."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    tiers: tuple[Tier, ...] = ()
+
+
+class Range(Struct, frozen=True, kw_only=True):
+    """What one attempt of an agent costs about, where it tells neither money nor tokens."""
+
+    low: float
+    high: float
+
+
+class PriceFile(Struct, frozen=True, kw_only=True):
+    """A file of prices."""
+
+    dated: str = ""
+    models: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    attempts: Mapping[str, Range] = field(default_factory=dict[str, Range])
+
+
+class PriceList(Struct, frozen=True, kw_only=True):
+    """All prices that are not the library's: the person's come before it, those we ship after it."""
+
+    own: PriceFile = PriceFile()
+    shipped: PriceFile = PriceFile()
+
+
+Window = Literal["run", "day", "month", "ceiling"]
+
+
+class Limit(Struct, frozen=True, kw_only=True):
+    """At most so much in a window: of everything, of one agent, or of one repository."""
+
+    window: Window
+    usd: float
+    agent: str = ""  #: empty: of all agents
+    repo: str = ""  #: empty: of all repositories
+    where: str = ""  #: who says so: a file and line, an option, or the name of a person
+
+
+class BudgetTable(Struct, frozen=True, kw_only=True):
+    """`[budget]` of a settings file."""
+
+    per_run_usd: float | None = None
+    per_day_usd: float | None = None
+    per_month_usd: float | None = None
+    ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
+    unknown_cost_usd: float | None = None
+    zone: str | None = None  #: of days and months; this machine's unless said
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """What holds for this person in this repository."""
+
+    limits: tuple[Limit, ...] = ()
+    unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
+    zone: str = ""
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One attempt in the ledger."""
+
+    attempt: str
+    run: str
+    node: str
+    agent: str
+    repo: str
+    reserved: float  #: held for it while it works; 0 once it is settled
+    spent: float = 0.0
+    source: CostSource = "unknown"
+    at: float = 0.0
+    settled: float | None = None
+
+
+class Refusal(Struct, frozen=True):
+    """Why something may not be spent: the limit that is in the way, and how it stands."""
+
+    limit: Limit
+    spent: float
+    reserved: float
+    wanted: float
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.limit.usd - self.spent - self.reserved)
