@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
-from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 from corral.model import RetryPolicy, ScopeSource, ScopeTable, Setup
+from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
 T = TypeVar("T")
 

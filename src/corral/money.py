@@ -52,7 +52,7 @@ class PriceList(Struct, frozen=True, kw_only=True):
     shipped: PriceFile = PriceFile()
 
 
-Window = Literal["run", "day", "month", "ceiling"]
+Window = Literal["node", "run", "day", "month", "ceiling"]
 
 
 class Limit(Struct, frozen=True, kw_only=True):
@@ -84,19 +84,57 @@ class Budget(Struct, frozen=True, kw_only=True):
     zone: str = ""
 
 
+class Bound(Struct, frozen=True, kw_only=True):
+    """A limit where it applies: to which run and node, and since when."""
+
+    limit: Limit
+    run: str = ""
+    node: str = ""
+    since: float = 0.0
+
+
 class Line(Struct, frozen=True, kw_only=True):
-    """One attempt in the ledger."""
+    """What is held for one attempt."""
 
     attempt: str
     run: str
     node: str
     agent: str
     repo: str
-    reserved: float  #: held for it while it works; 0 once it is settled
-    spent: float = 0.0
-    source: CostSource = "unknown"
-    at: float = 0.0
-    settled: float | None = None
+    owner: str
+    reserved: float
+    at: float
+    model: str | None = None
+    role: str | None = None
+    type: str | None = None
+
+
+class Paid(Struct, frozen=True, kw_only=True):
+    """One attempt as the ledger keeps it."""
+
+    attempt: str
+    run: str
+    node: str
+    agent: str
+    model: str | None
+    role: str | None
+    type: str | None
+    repo: str
+    reserved: float
+    spent: float
+    source: CostSource
+    at: float
+    settled: float | None
+    status: str
+    seconds: float
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
 
 
 class Refusal(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What tokens cost: by the person's own prices, the price library, or the shipped table; never 0 for want of knowledge."""
+"""What tokens cost: by the person's own prices, the price library, or the shipped table; unknown is not 0."""
 
 from __future__ import annotations
 
@@ -67,8 +67,6 @@ class Prices:
 
 def load() -> None:
     """Load the library now: where time matters later, a thread can do it before."""
-    import genai_prices  # noqa: F401, PLC0415
-
     Prices(PriceList(), 0.0).knows("claude-sonnet-4-5")
 
 
