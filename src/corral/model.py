@@ -126,6 +126,8 @@ class Request(Struct, frozen=True, kw_only=True):
     checks: tuple[str, ...] = ()
     read_only: bool = False
     budget_usd: float | None = None
+    max_tokens: int | None = None
+    yes: bool = False  #: go on past budgets, up to the ceiling
     timeout: str | None = None
     idle: str | None = None
     retries: int | None = None
@@ -167,6 +169,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     setup: Setup = Setup()
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
+    go_on: bool = False  #: past the budgets of days and months, up to the ceiling: the person said so beforehand
     ignore: str = ""  #: what the repository hides from agents, as its base has it
     epoch: int = 0  #: how often a person had parts of it done again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself

@@ -52,7 +52,7 @@ class PriceList(Struct, frozen=True, kw_only=True):
     shipped: PriceFile = PriceFile()
 
 
-Window = Literal["node", "run", "day", "month", "ceiling"]
+Window = Literal["node", "run", "day", "month", "ceiling", "halt"]
 
 
 class Limit(Struct, frozen=True, kw_only=True):
@@ -148,3 +148,45 @@ class Refusal(Struct, frozen=True):
     @property
     def left(self) -> float:
         return max(0.0, self.limit.usd - self.spent - self.reserved)
+
+
+class Quota(Struct, frozen=True, kw_only=True):
+    """A limit of an agent's account, as the agent told it last."""
+
+    agent: str
+    model: str | None
+    at: float
+    until: float | None
+    message: str
+    cooling_until: float | None  #: no run asks it before; None: it may be asked
+    times: int  #: it ran into one so often
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How a limit stands now; what holds for each run apart has no sum."""
+
+    limit: Limit
+    spent: float | None = None
+    reserved: float | None = None
+    until: float | None = None  #: when a new window begins
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What one agent, model, day, repository or kind of task cost."""
+
+    key: str
+    usd: float
+    tokens: int
+    attempts: int
+    done: int
+    seconds: float
+    unknown: int  #: attempts among them whose cost nobody knows; they are charged at what was held
+
+
+class CostTable(Struct, frozen=True, kw_only=True):
+    by: str
+    usd: float
+    source: CostSource
+    rows: tuple[CostRow, ...]
+    saved_usd: float | None = None  #: against the dearest model that was used
+    saved_against: str | None = None

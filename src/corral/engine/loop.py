@@ -12,6 +12,7 @@ from corral.engine.attempt import can_continue
 from corral.engine.evidence import BESIDE
 from corral.engine.gates import Gates
 from corral.engine.local import Course, Place
+from corral.engine.money import allowed_usd
 from corral.engine.orders import Orders
 from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
@@ -47,6 +48,7 @@ class Drive:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
         records = self.store.attempts(self.run)
         await self._remove_leavings(records)
+        self.schedule.allowed_usd = allowed_usd(self.store, self.run)
         self.schedule.load(self.store.nodes(self.run), records)
         self._orders.take()
         for work in (self._keep_flushing(), self._keep_lease(), self._orders.hear()):

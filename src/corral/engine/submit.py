@@ -107,6 +107,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         retry=settings.retry,
         setup=settings.setup,
         level=level,
+        go_on=request.yes,
         scopes=scopes,
         ignore=ignore,
         merge=request.merge,

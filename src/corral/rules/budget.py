@@ -17,6 +17,7 @@ DAY = 86400.0
 OF: dict[Window, str] = {
     "node": "the budget of this task", "run": "the budget of this run", "day": "the budget of the day",
     "month": "the budget of the month", "ceiling": "the ceiling of the month",
+    "halt": "everything is halted: what may be spent",
 }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ class Who(Struct, frozen=True, kw_only=True):
 
 def since(window: Window, now: float, zone: tzinfo) -> float:
     """Return when a window began, by the calendar of a time zone."""
-    if window in ("node", "run"):
+    if window in ("node", "run", "halt"):
         return 0.0
     local = datetime.fromtimestamp(now, zone)
     midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
@@ -42,7 +43,7 @@ def since(window: Window, now: float, zone: tzinfo) -> float:
 
 def until(window: Window, now: float, zone: tzinfo) -> float | None:
     """Return when a window is over and a new one begins; None for one that does not end by itself."""
-    if window in ("node", "run"):
+    if window in ("node", "run", "halt"):
         return None
     start = datetime.fromtimestamp(since(window, now, zone), zone)
     if window == "day":
@@ -60,7 +61,7 @@ def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[
             continue
         runs = (who.run, *who.ancestors) if limit.window == "run" else (who.run,)
         found += [Bound(limit=limit, run=run, node=who.node, since=since(limit.window, now, zone)) for run in runs]
-    return sorted(found, key=lambda bound: bound.limit.window != "ceiling")
+    return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
 
 
 def to_hold(cap: float | None, fixed: float | None, paid: Sequence[float], budget: Budget) -> float:
@@ -83,7 +84,7 @@ def charge(cost: Cost, held: float, budget: Budget) -> float:
     """Return what an attempt is charged: unknown cost is never nothing."""
     if cost.usd is not None and math.isfinite(cost.usd) and cost.usd >= 0:
         return cost.usd
-    return max(held, budget.unknown_cost_usd)
+    return held if held > 0 else budget.unknown_cost_usd
 
 
 def words(refusal: Refusal) -> str:
@@ -103,7 +104,7 @@ def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Qu
     else:
         then = f"yes: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
     return Question(
-        key=f"{attempt}/budget",
+        key=f"{who.run}/budget/{limit.window}/{more:.4f}/{limit.usd:.4f}",
         run=who.run,
         node=who.node,
         attempt=attempt,

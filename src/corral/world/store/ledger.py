@@ -1,10 +1,12 @@
-"""The ledger in the store: reserve before the start, settle at the end; in one transaction each, so nobody overspends."""
+"""The ledger in the store: reserve before the start, settle at the end, a transaction each, so nobody overspends."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
+
+from msgspec import structs
 
 from corral.model import Attempt, CostSource
 from corral.money import Bound, Limit, Line, Paid, Refusal, Window
@@ -94,8 +96,9 @@ class Ledger:
     def _refusal(self, attempt: str, wanted: float, bounds: Sequence[Bound]) -> Refusal | None:
         for bound in bounds:
             spent, reserved = self.held(bound, besides=attempt)
-            if spent + reserved + wanted > bound.limit.usd + self.allowed(bound) + TINY:
-                return Refusal(bound.limit, spent, reserved, wanted)
+            whole = bound.limit.usd + self.allowed(bound)
+            if spent + reserved + wanted > whole + TINY or bound.limit.window == "halt":
+                return Refusal(structs.replace(bound.limit, usd=whole), spent, reserved, wanted)
         return None
 
     def held(self, bound: Bound, besides: str = "") -> tuple[float, float]:
@@ -137,7 +140,7 @@ class Ledger:
 
     def allowed(self, bound: Bound) -> float:
         """Return by how much a bound's run may go past its limit; nothing lifts a ceiling."""
-        if bound.limit.window == "ceiling" or not bound.run:
+        if bound.limit.window in ("ceiling", "halt") or not bound.run:
             return 0.0
         return cast("float", self._store.rows("allowed", run=bound.run, window=bound.limit.window)[0]["usd"])
 

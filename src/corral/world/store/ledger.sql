@@ -67,3 +67,12 @@ SELECT * FROM ledger WHERE at >= :since AND at < :until AND (:repo = '' OR repo 
 SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model) AND (:type IS NULL OR type = :type)
   AND settled IS NOT NULL AND source != 'unknown' AND status NOT IN ('lost', 'limited')
 ORDER BY at DESC LIMIT :most
+
+-- name: add_quota
+INSERT INTO quotas (agent, model, at, until, message) VALUES (:agent, :model, :at, :until, :message)
+
+-- name: newest_quotas
+SELECT q.agent, q.model, q.at, q.until, q.message, c.until AS cooling,
+  (SELECT count(*) FROM quotas o WHERE o.agent = q.agent) AS times
+FROM quotas q LEFT JOIN cooldowns c ON c.agent = q.agent AND c.until > :now
+WHERE q.seq IN (SELECT max(seq) FROM quotas GROUP BY agent) ORDER BY q.agent

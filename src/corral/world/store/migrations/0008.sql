@@ -60,3 +60,13 @@ SELECT a.id, a.run, a.node, a.agent, json_extract(a.record, '$.attempt.model'), 
   coalesce(json_extract(a.record, '$.attempt.tokens.cache_read'), 0),
   coalesce(json_extract(a.record, '$.attempt.tokens.cache_write'), 0)
 FROM attempts a JOIN runs r ON r.id = a.run;
+
+CREATE TABLE quotas (                     -- limits that agents ran into, as they told them
+  seq     INTEGER PRIMARY KEY,
+  agent   TEXT NOT NULL,
+  model   TEXT,
+  at      REAL NOT NULL,
+  until   REAL,                           -- NULL: it did not say
+  message TEXT NOT NULL
+) STRICT;
+CREATE INDEX quotas_of_agent ON quotas (agent, at);
