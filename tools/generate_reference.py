@@ -54,7 +54,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "family": "agents of one family may stand in for each other",
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
-        "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask`: a person besides, by the inbox",
+        "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides",
         "scope": "what holds for it alone: the keys of `[scope]`",
     },
     "mcp.*": {

@@ -22,7 +22,9 @@ from corral.model import OPEN, RunPlan, RunRecord
 from corral.rules import naming, spawning
 from corral.rules.spawning import Standing
 from corral.rules.tools import SpawnTask
+from corral.world import custody
 from corral.world.store.children import Child
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import LEASE_SECONDS
 
 MOST_OUTPUT = 20_000  #: characters of a child's output that are told with its result

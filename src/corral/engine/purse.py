@@ -185,15 +185,14 @@ class Purse:
 
     def _hold_more(self) -> None:
         """Ask for as much again, or for all that is left."""
-        if not self._bounds:
-            return
-        wanted = 2 * max(self._spent, self._held)
-        if self._ledger.hold_more(self._attempt.id, wanted, self._bounds, time.time()) is None:
-            self._held = wanted
-            return
-        left = self.left() or 0.0
-        if left > self._held and self._ledger.hold_more(self._attempt.id, left, self._bounds, time.time()) is None:
-            self._held = left
+        for _ in range(2):  # another process may have been quicker
+            left = self.left()
+            wanted = 0.0 if left is None else min(left, 2 * max(self._spent, self._held))
+            if wanted <= self._held:
+                return
+            if self._ledger.hold_more(self._attempt.id, wanted, self._bounds, time.time()) is None:
+                self._held = wanted
+                return
 
     def _warn(self) -> None:
         for bound in self._bounds:
