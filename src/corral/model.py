@@ -361,6 +361,7 @@ class AttemptRecord(Struct, kw_only=True):
     heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
     base: str | None = None  #: the commit it starts from: these, combined
     conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
+    start: str | None = None  #: the commit its workspace begins with, where that is not its base
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back

@@ -113,7 +113,9 @@ class AttemptCourse:
             told = prompt.continued(record.steers)
         else:
             await self._start_from()
-            made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
+            made, _ = await asyncio.gather(
+                self.host.make(self.folder, record.start or self.host.base), self._guard.look()
+            )
             self._guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = self._told()
         letters = self._letterbox(dressed)

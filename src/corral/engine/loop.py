@@ -99,7 +99,8 @@ class Drive:
         """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
         records = [record for action in actions if (record := self._do(action))]
         if actions and isinstance(last := actions[-1], Finish):
-            self._gates.withdraw(f"the run is {last.status}")
+            if last.status != "over_budget":  # that it asks whether it may go on still holds
+                self._gates.withdraw(f"the run is {last.status}")
             self._move(last.status, last.reason)
             return True, None, []
         times = [action.time for action in actions if isinstance(action, WaitUntil)]
@@ -194,7 +195,9 @@ class Drive:
             record.attempt.session = before.attempt.session
         else:
             record.fed_back = prompt.feedback(before.attempt)
-        if action.onto and before.attempt.commit:
+        if action.onto and before.attempt.status == "over_budget":
+            record.heads, record.start = before.heads, before.attempt.commit
+        elif action.onto and before.attempt.commit:
             record.heads = (before.attempt.commit,)
         record.steers = before.steers
 
