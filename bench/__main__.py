@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, overhead, reading, spawn, startup
+from bench import ingest, ledger, overhead, reading, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -17,6 +17,7 @@ PARTS = {
     "spawn": spawn.measure,
     "reading": reading.measure,
     "ingest": ingest.measure,
+    "ledger": ledger.measure,
 }
 
 

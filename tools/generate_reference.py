@@ -14,6 +14,7 @@ from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import RetryPolicy, ScopeTable, Setup
+from corral.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
@@ -62,6 +63,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "env": "names of variables that are passed on from your environment",
         "settings": "variables set here, name = value",
     },
+    "budget": {
+        "per_run_usd": "at most so much for each run, and what it spawns",
+        "per_day_usd": "at most so much a day, of all runs together",
+        "per_month_usd": "at most so much a month",
+        "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
+        "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
+        "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
+    },
     "notify": {
         "bell": "ring the terminal's bell when something waits for you in the inbox",
         "desktop": "show it on the desktop (`notify-send`)",
@@ -100,6 +109,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "defaults": Defaults,
     "agents.*": AgentProfile,
     "mcp.*": McpProfile,
+    "budget": BudgetTable,
     "notify": Notify,
     "retry": RetryPolicy,
     "workspace": Setup,

@@ -26,7 +26,7 @@ class Ledger:
     def reserve(self, line: Line, bounds: Sequence[Bound]) -> Refusal | None:
         """Hold money for an attempt, if every bound has room for it; return the one that has not."""
         with self._store.transaction():
-            self._release_dead(line.at)
+            self._release_dead(line.at, line.owner)
             if refusal := self._refusal(line.attempt, line.reserved, bounds):
                 return refusal
             self._store.do(
@@ -87,10 +87,10 @@ class Ledger:
         rows = self._store.rows("line", attempt=attempt)
         return _paid(rows[0]) if rows else None
 
-    def _release_dead(self, now: float) -> None:
+    def _release_dead(self, now: float, me: str = "") -> None:
         for row in self._store.rows("owners_of_reservations"):
             owner = cast("str", row["owner"])
-            if self._alive(owner) is False:
+            if owner != me and self._alive(owner) is False:
                 self._store.do("release_reservations", owner=owner, at=now)
 
     def _refusal(self, attempt: str, wanted: float, bounds: Sequence[Bound]) -> Refusal | None:
