@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 
-PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
+PARKED = ("limited", "waiting", "over_budget")  #: on a quota, a question or a budget: a person wakes it up
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
 
 
@@ -217,6 +217,19 @@ class Engine:
         inbox.answer_due(self.store, time.time())
         return inbox.newest(self.store, 1000) if whole else inbox.waiting(self.store)
 
+    # --- money
+
+    def settings(self, folder: Path) -> config.Config:
+        """Return what holds for this person in a folder; what is not trusted there is left out."""
+        file = self.settings_file(folder)
+        return config.load(file.parent if file else None)
+
+    def halt(self, by: str) -> list[str]:
+        """Stop every run now, whoever drives it, and let none start; return which."""
+        from corral.engine import money  # noqa: PLC0415
+
+        return money.halt(self.store, by)
+
     # --- act
 
     async def answer(self, number: str, text: str, by: str) -> Entry:
@@ -232,9 +245,10 @@ class Engine:
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
-        from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
+        from corral.engine import money, submit  # noqa: PLC0415 -- reading commands start without it
 
-        _ = self.store  # an unusable state folder is found before anything else
+        if halted := money.halted(self.store):
+            raise BadRequest(f"everything is halted ({halted.where})", hint="corral halt --off")
         submission = await submit.prepare(request, self.home)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
@@ -553,12 +567,14 @@ class Engine:
         """Open a parked run again: the person says that its quota is back."""
         with self.store.transaction():
             for node in self.store.nodes(run):
-                if node.status in PARKED:
+                waited = node.status == "skipped" and (node.reason or "").endswith(("is over_budget", "is limited"))
+                if node.status in PARKED or waited:
                     self.store.move_node(run, NodeState(id=node.id, status="queued"))
             for parked in self.store.attempts(run):
-                if parked.attempt.status == "limited":
+                if parked.attempt.status in ("limited", "over_budget"):
                     parked.until = 0.0
-                    self.store.warm_up(parked.attempt.agent)
+                    if parked.attempt.status == "limited":
+                        self.store.warm_up(parked.attempt.agent)
                     self.store.save_attempt(parked)
             self.store.move_run(run, "queued", None, None)
 

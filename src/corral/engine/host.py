@@ -64,7 +64,7 @@ class Ears(Struct, frozen=True):
 
     emit: Callable[[Event], None]
     reached: Callable[[str, int, bool, str], None]
-    metered: Callable[[str | None, Tokens], None]
+    metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
 
 

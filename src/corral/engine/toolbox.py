@@ -49,7 +49,7 @@ class Toolbox:
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
-        recorder.below_usd = self.children.spent_usd
+        recorder.purse.below_usd = self.children.held_usd
 
     async def answer(self, body: bytes) -> bytes | None:
         """Answer what came over HTTP; None if nothing is to be said."""

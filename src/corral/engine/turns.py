@@ -160,7 +160,7 @@ class Turns:
     def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
         self.toolbox.new_turn()
         self.host.keep("prompt-next.txt", told)
-        left = self.recorder.remaining_usd()
+        left = self.recorder.purse.left()
         return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     # --- a window that is full
