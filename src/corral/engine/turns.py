@@ -70,7 +70,7 @@ class Turns:
         known = self.attempt.model or scene.dressed.profile.model
         self.recorder.gauge = Gauge(self._policy.at, windows.windows(self._policy.windows), known)
         ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
-        self.toolbox.last_word()
+        self._toolbox.last_word()
         return ended
 
     async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
