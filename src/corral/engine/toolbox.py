@@ -59,11 +59,6 @@ class Toolbox:
             return None
         return ENCODER.encode(told if batch else told[0])
 
-    @property
-    def last(self) -> Ended | None:
-        """Return what its agent handed in, in this turn."""
-        return self._last
-
     def new_turn(self) -> None:
         """Its agent is started once more: an earlier result does not count."""
         self.finished.clear()
@@ -148,12 +143,6 @@ class Toolbox:
         body = ENCODER.encode(asked.result)
         if len(body) > tools.MOST_RESULT_BYTES:
             raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")
-        if self._node.output is not None:
-            taken = output.take(Ended(ok=True, output=asked.result), self._node.output)
-            if taken.misfits:
-                raise BadRequest(
-                    f"the result does not fit: {'; '.join(taken.misfits)}", hint="mend it, and finish again"
-                )
         text = asked.text or (asked.result if isinstance(asked.result, str) else body.decode())
         result = asked.result
         if self._node.output is not None:
