@@ -136,11 +136,9 @@ class Schedule:
             return
         if self._driven.pop(record.attempt.id, None):
             self._spent_before += record.attempt.cost.usd or 0.0
-        self._look = {
-            **self._no_slot,
-            record.node: None,
-            **self._look,
-        }  # a slot is free: who waited longest comes first
+        first = {record.node: None} if self._flow.on_failure == "stop" else {}  # if it failed, nobody else begins
+        # a slot is free: who waited longest comes first
+        self._look = {**first, **self._no_slot, record.node: None, **self._look}
         self._no_slot = {}
 
     def ended(self, settle: Settle) -> list[Action]:
@@ -259,7 +257,7 @@ class Schedule:
                 self._states[name].status = "running"
                 return [Land(name)]
             case "join":
-                return self._settled(Settle(name, "done"))
+                return self._settled(self._nested(name))
             case _:
                 return self._at_work(node, now)
 
@@ -308,6 +306,16 @@ class Schedule:
         if not bad:
             return Settle(name, "done", why=f"all {len(states)} items")
         return Settle(name, bad[0].status, f"{len(bad)} of {len(states)} items: {bad[0].reason}")
+
+    def _nested(self, name: str) -> Settle:
+        """Settle the node that stands for a nested flow: it is done when nothing of it failed."""
+        states = [state for each, state in self._states.items() if each.startswith(f"{name}/")]
+        bad = next((state for state in states if state.status not in ("done", "skipped")), None)
+        if bad:
+            return Settle(name, bad.status, f"`{bad.id}`: {bad.reason}")
+        if states and all(state.status == "skipped" for state in states):
+            return Settle(name, "skipped", states[0].reason)
+        return Settle(name, "done")
 
     def _at_work(self, node: Node, now: float) -> list[Action]:
         """Decide about a node's agents, each in its own lane."""

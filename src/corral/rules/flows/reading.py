@@ -230,7 +230,7 @@ class _Reader:
         opened = [
             node if node.needs else structs.replace(node, needs=needs, when=node.when or when) for node in flow.nodes
         ]
-        last = tuple(Edge(node.id) for node in flow.nodes if node.id not in needed)
+        last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
 
 
