@@ -140,7 +140,7 @@ class _Reader:
             prompt=text,
             type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
             files=merged.texts("files"),
-            checks=merged.texts("checks"),
+            checks=merged.filled_texts("checks"),
             role=role,
             skills=tuple((name, "") for name in merged.texts("skills")),
             read_only=merged.flag("read_only"),
