@@ -1,8 +1,8 @@
 """Flow files: every mistake is told at once with its place, and whatever stands in one, time and memory stay small."""
 
+import re
 import resource
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -33,15 +33,15 @@ TOLD = (
     (8, 6, "is none or several of: task, run, gate, merge, flow"),
     (9, 6, "`c` needs `nobody`, which is no node"),
     (9, 6, "`c` needs `d` twice"),
-    (9, 37, "`task`: {{1 +}}: it cannot be read"),
-    (9, 57, "`timeout`"),
+    (9, 36, "`task`: {{1 +}}: it cannot be read"),
+    (9, 56, "`timeout`"),
     (10, 22, "`when`: only `len(...)` can be called"),
-    (10, 41, "no agent is called `nosuch`"),
-    (10, 55, "no role is called `nosuch`"),
+    (10, 42, "no agent is called `nosuch`"),
+    (10, 56, "no role is called `nosuch`"),
     (11, 7, "`9e` cannot be the name of a node"),
     (11, 16, "unknown key `colour`"),
     (12, 29, "`default` is one of yes, no, not `perhaps`"),
-    (13, 24, "`strategy` is one of auto"),
+    (13, 25, "`strategy` is one of auto"),
     (14, 24, "`output`: `nosuch` is no shape of an output"),
     (14, 89, "`on` is one of success, failure, always"),
 )
@@ -160,7 +160,7 @@ LARGE = {
 @pytest.mark.parametrize("case", LARGE)
 def test_large_files_take_little(corral: Corral, case: str) -> None:
     text, code = LARGE[case]
-    doer(corral)
+    doer(corral, settings='prompt = "stdin"')
     outcome = check(corral, text, "--agent", "doer")
     assert outcome.code == code, outcome
     assert len(outcome.err) < 200_000
@@ -208,13 +208,17 @@ def test_a_flow_is_drawn_in_every_form(corral: Corral) -> None:
 
 def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     doer(corral, settings="cost_usd = 0.25")
-    file = write(corral, SMALL)
-    outcome = corral("flow", "run", file, "--repo", corral.repo().folder, "--dry-run")
+    file, repo = write(corral, SMALL), corral.repo()
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--dry-run")
     assert outcome.code == 0, outcome
     assert outcome.out.endswith("nothing was started\n")
-    assert "$0.5" in outcome.out
+    assert "never seen here: doer" in outcome.out
     assert corral("ls", "--json").json == []
-    data = corral("flow", "run", file, "--repo", corral.repo("other").folder, "--dry-run", "--json").json
+    assert corral.run(repo, "DO: echo x > x.txt", "--agent", "doer").code == 0
+    assert "cost: about $0.50; doer $0.2500 an attempt (n=1)" in corral(
+        "flow", "run", file, "--repo", repo.folder, "--dry-run"
+    ).out
+    data = corral("flow", "run", file, "--repo", repo.folder, "--dry-run", "--json").json
     assert [node["id"] for node in data["flow"]["nodes"]] == ["plan", "each", "ask", "mend"]
 
 
@@ -224,9 +228,9 @@ def test_templates_are_right_and_begin_a_file(corral: Corral) -> None:
     for name in ("tdd", "feature", "backend-dev", "backend-feature", "fix-issue", "review", "refactor"):
         assert name in listed
         assert corral("flow", "new", name).code == 0
-        path = Path(corral.root / f"{name}.yaml")
-        wanted = "issue" if name == "fix-issue" and "issue:" in path.read_text() else "task"
-        outcome = corral("flow", "check", path, "--agent", "doer", "--input", f"{wanted}=x")
+        path = corral.root / f"{name}.yaml"
+        wanted = re.findall(r"^inputs:\n  (\w+):", path.read_text(), re.MULTILINE)
+        outcome = corral("flow", "check", path, "--agent", "doer", "--input", f"{wanted[0]}=x")
         assert outcome.code == 0, outcome
     again = corral("flow", "new", "tdd")
     assert again.code == 2
