@@ -76,11 +76,14 @@ def test_every_mistake_is_told_at_once_with_its_place(corral: Corral) -> None:
 
 
 def test_names_are_known_only_where_they_come_before(corral: Corral) -> None:
-    outcome = check(corral, """nodes:
+    outcome = check(
+        corral,
+        """nodes:
   first: {task: "{{second.output}}"}
   second: {needs: [first], task: "{{first.output}} {{item}}", for_each: "[1]", checks: ["{{third.output}}"]}
   third: {needs: [second], task: x, when: first.output, repeat: {until: output.fine}}
-""")
+""",
+    )
     assert outcome.code == 2
     assert "flow.yaml:2:10: `task` of `first` names `second`, which is not known there" in outcome.err
     assert "flow.yaml:3:11: `checks` of `second` names `third`" in outcome.err
@@ -215,9 +218,10 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     assert "never seen here: doer" in outcome.out
     assert corral("ls", "--json").json == []
     assert corral.run(repo, "DO: echo x > x.txt", "--agent", "doer").code == 0
-    assert "cost: about $0.50; doer $0.2500 an attempt (n=1)" in corral(
-        "flow", "run", file, "--repo", repo.folder, "--dry-run"
-    ).out
+    assert (
+        "cost: about $0.50; doer $0.2500 an attempt (n=1)"
+        in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out
+    )
     data = corral("flow", "run", file, "--repo", repo.folder, "--dry-run", "--json").json
     assert [node["id"] for node in data["flow"]["nodes"]] == ["plan", "each", "ask", "mend"]
 

@@ -31,13 +31,17 @@ nodes:
 
 
 def test_work_that_goes_together_is_combined(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   first: {task: "DO: echo 1 > one.txt; rm src/b.txt"}
   left: {needs: [first], task: "DO: echo l > left.txt"}
   right: {needs: [first], task: "DO: echo r > right.txt"}
   both: {needs: [left, right], run: "ls *.txt src 2>/dev/null; true"}
-""")
+""",
+    )
     assert outcome.code == 0, outcome
     assert winner(nodes(outcome)["both"])["output"] == "a.txt\nleft.txt\none.txt\nright.txt"
     assert repo.head == repo.git("merge-base", "main", winner(nodes(outcome)["left"])["commit"])
@@ -63,12 +67,16 @@ def test_conflicts_that_nobody_resolves_are_no_result(corral: Corral, repo: Repo
 
 
 def test_a_command_does_not_resolve_conflicts(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   red: {task: "DO: echo red > a.txt"}
   blue: {task: "DO: echo blue > a.txt"}
   both: {needs: [red, blue], run: "true"}
-""")
+""",
+    )
     assert outcome.code == 1
     assert statuses(outcome) == {"red": "done", "blue": "done", "both": "failed"}
     assert "does not go together: a.txt" in nodes(outcome)["both"]["reason"]
@@ -78,7 +86,10 @@ nodes:
 
 
 def test_what_the_next_agent_is_told(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   plan:
     role: architect
@@ -87,7 +98,8 @@ nodes:
   build:
     needs: [plan, shape]
     task: "Build it.\\nDO: printf '%s' \\"$PROMPT\\" > told.md; cp ~/handoff/plan.md whole.md; ls ~/handoff > list.md"
-""")
+""",
+    )
     assert outcome.code == 0, outcome
     commit = winner(nodes(outcome)["build"])["commit"]
     told = repo.read(commit, "told.md")
@@ -103,11 +115,15 @@ nodes:
 
 
 def test_an_output_that_does_not_fit_fails_the_node(corral: Corral, repo: Repo) -> None:
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   say: {read_only: true, task: "DO: echo '{\\"verdict\\": \\"perhaps\\"}'", output: {verdict: [accept, reject]}}
   after: {needs: [say], task: "DO: echo '{{say.output.verdict}}' > v.txt"}
-""")
+""",
+    )
     assert outcome.code == 1
     assert statuses(outcome) == {"say": "failed", "after": "skipped"}
     assert nodes(outcome)["say"]["attempts"][-1]["error"]["class"] == "bad_output"
@@ -119,14 +135,18 @@ nodes:
 def test_checks_timeouts_and_who_steps_in_are_each_nodes_own(corral: Corral, repo: Repo) -> None:
     corral.agent("broken", "exit 3", 'family = "mine"')
     corral.agent("spare", "echo spare > spare.txt", 'family = "mine"')
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 nodes:
   slow: {task: "DO: echo half > half.txt; sleep 60", timeout: 2s}
   silent: {task: "DO: sleep 60", idle: 2s}
   checked: {task: "DO: echo c > c.txt", checks: ["test -f c.txt", "echo no; exit 4"]}
   swapped: {agent: broken, fallback: [spare], task: "work"}
   again: {task: "DO: echo x > x.txt; exit 5", retries: 1}
-""")
+""",
+    )
     assert outcome.code == 1
     assert statuses(outcome) == {
         "slow": "timed_out", "silent": "timed_out", "checked": "failed", "swapped": "done", "again": "failed",
@@ -140,7 +160,10 @@ nodes:
 
 def test_the_budget_of_a_flow_and_shares_of_it(corral: Corral, repo: Repo) -> None:
     doer(corral, "dear", "cost_usd = 0.4")
-    outcome = run_flow(corral, repo, """
+    outcome = run_flow(
+        corral,
+        repo,
+        """
 budget: {usd: 1}
 defaults: {agent: dear}
 nodes:
@@ -149,7 +172,8 @@ nodes:
   third: {needs: [{node: second, on: always}], task: "DO: echo 3 > three.txt"}
   free: {needs: [{node: third, on: always}], run: "ls *.txt"}
   fourth: {needs: [{node: free, on: always}], task: "DO: echo 4 > four.txt"}
-""")
+""",
+    )
     assert outcome.code == 4, outcome
     found = nodes(outcome)
     assert statuses(outcome) == {
@@ -203,12 +227,15 @@ def test_one_of_several_tasks_fails(corral: Corral, repo: Repo) -> None:
 
 
 def test_an_architect_a_developer_and_a_reviewer(corral: Corral, repo: Repo) -> None:
-    corral.agent("team", """case "$1" in
+    corral.agent(
+        "team",
+        """case "$1" in
 *"Review the change"*) echo '{"verdict": "reject", "notes": "name it"}' ;;
 *"Mend what"*) printf '%s' "$1" > mended.md; echo mended ;;
 *"Plan this task"*) echo 'PLAN: two files' ;;
 *) printf '%s' "$1" > developed.md; echo developed ;;
-esac""")
+esac""",
+    )
     outcome = corral.run(repo, "build a thing", "--agent", "team", "--strategy", "multi", "--type", "refactor")
     assert outcome.code == 0, outcome
     assert list(statuses(outcome)) == ["design", "develop", "review", "mend"]
