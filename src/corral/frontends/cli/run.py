@@ -122,6 +122,10 @@ def run(  # noqa: PLR0913 -- what Click hands over
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
+        if usual := engine.usual_cost(name):
+            shown.say(
+                f"attempts like this cost ${usual[0]:.2f} to ${usual[2]:.2f} here before, half of them ${usual[1]:.2f} or less"
+            )
         if why := engine.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
         return await engine.drive(name, shown.hear, patient=shown.patient)
