@@ -123,8 +123,9 @@ def run(  # noqa: PLR0913 -- what Click hands over
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
         if usual := engine.usual_cost(name):
+            low, middle, high = usual
             shown.say(
-                f"attempts like this cost ${usual[0]:.2f} to ${usual[2]:.2f} here before, half of them ${usual[1]:.2f} or less"
+                f"attempts like this cost ${low:.2f} to ${high:.2f} here before, half of them ${middle:.2f} or less"
             )
         if why := engine.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
