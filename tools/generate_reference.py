@@ -102,6 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
+        "snapshot": "how often what an agent has so far is kept, as `90s`, `5m`",
         "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
@@ -131,7 +132,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command", "setup_net": "net"}  #: keys whose field in the code has another name
+FIELD_OF = {"setup": "command", "setup_net": "net", "snapshot": "snapshot_seconds"}  #: keys whose field in the code has another name
 
 
 # --- commands
