@@ -132,7 +132,8 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command", "setup_net": "net", "snapshot": "snapshot_seconds"}  #: keys whose field in the code has another name
+#: Keys whose field in the code has another name.
+FIELD_OF = {"setup": "command", "setup_net": "net", "snapshot": "snapshot_seconds"}
 
 
 # --- commands
