@@ -48,7 +48,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "output": "how what it prints is read",
         "result": "the field (json, jsonl) or pattern (regex) that holds its answer",
         "success": "a field that must be true or `field=value` (json, jsonl); a pattern that must occur (text, regex)",
-        "cost": "the field or pattern that holds its cost in USD",
+        "cost": "the field or pattern that holds its cost",
+        "cost_unit": "what that is counted in",
         "tokens": "the field or pattern that holds its tokens",
         "cost_usd": "a fixed price for each attempt",
         "fallback": "who tries next when it cannot, in this order; of its family",
@@ -101,6 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
+        "snapshot": "how often what an agent has so far is kept, as `90s`, `5m`",
         "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
@@ -130,7 +132,8 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command", "setup_net": "net"}  #: keys whose field in the code has another name
+#: Keys whose field in the code has another name.
+FIELD_OF = {"setup": "command", "setup_net": "net", "snapshot": "snapshot_seconds"}
 
 
 # --- commands

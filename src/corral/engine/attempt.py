@@ -203,7 +203,7 @@ class AttemptCourse:
             fixed_usd=dressed.profile.cost_usd,
             local=facts.local or self.node.kind == "run",
             tells=facts.reports_cost or facts.reports_tokens,
-            flow_usd=plan.flow.budget_usd,
+            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
             sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
             go_on=plan.go_on,
         )

@@ -122,6 +122,11 @@ def run(  # noqa: PLR0913 -- what Click hands over
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
+        if usual := engine.usual_cost(name):
+            low, middle, high = usual
+            shown.say(
+                f"attempts like this cost ${low:.2f} to ${high:.2f} here before, half of them ${middle:.2f} or less"
+            )
         if why := engine.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
         return await engine.drive(name, shown.hear, patient=shown.patient)
