@@ -175,6 +175,8 @@ class Merger:
             strategy=request.strategy,
             at=time.time(),
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
+            heads=request.heads,
+            proofs=request.proofs,
         )
 
     def note(self, words: str) -> None:
@@ -225,6 +227,9 @@ class Merger:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
             return await self._taken(request)
+        waiting = self._waiting()
+        if waiting and waiting.heads and not request.heads and not request.pick:
+            request = structs.replace(request, heads=waiting.heads, proofs=waiting.proofs)
         if request.heads:
             message = rules.message(self.run, [], squashed=True, into="")
             made = await merging.combine(self.repository, request.heads, message)
