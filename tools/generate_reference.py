@@ -83,6 +83,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "exponential": "double the wait with every try, up to 5 minutes",
         "max_wait_seconds": "a quota that comes back within this time is waited for; later, the run is parked (exit 5)",
         "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
+        "from": "where a further try starts: from a `clean` state, or from the files of the `last` one",
         "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
     "toolbox": {
@@ -101,6 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
+        "snapshot": "how often, in seconds, what an agent at work has so far is kept; written like `60s` or `5m`",
         "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
@@ -130,7 +132,12 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command", "setup_net": "net"}  #: keys whose field in the code has another name
+FIELD_OF = {
+    "setup": "command",
+    "setup_net": "net",
+    "snapshot": "snapshot_seconds",
+    "from": "start",
+}  #: keys whose field in the code has another name
 
 
 # --- commands
