@@ -84,6 +84,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "exponential": "double the wait with every try, up to 5 minutes",
         "max_wait_seconds": "a quota that comes back within this time is waited for; later, the run is parked (exit 5)",
         "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
+        "from": "where a further try starts: from a `clean` state, or from the files of the `last` one",
         "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
     "toolbox": {
@@ -132,8 +133,12 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-#: Keys whose field in the code has another name.
-FIELD_OF = {"setup": "command", "setup_net": "net", "snapshot": "snapshot_seconds"}
+FIELD_OF = {
+    "setup": "command",
+    "setup_net": "net",
+    "snapshot": "snapshot_seconds",
+    "from": "start",
+}  #: keys whose field in the code has another name
 
 
 # --- commands

@@ -65,7 +65,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "permissions",
         "scope",
     ),
-    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
+    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds", "from"),
     "condense": ("at", "most", "agent", "windows"),
     "workspace": ("copy", "setup", "setup_net", "snapshot"),
     "scope": (

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import config
 from corral.adapter import AgentTask
@@ -105,7 +105,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         base=base,
         into=into,
         identity=await repository.identity(),
-        retry=settings.retry,
+        retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
         setup=settings.setup,
         condense=settings.condense,
         level=level,

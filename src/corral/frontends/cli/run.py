@@ -69,6 +69,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     metavar="N",
     help="Further tries after a failure, also of a check.  [3, passing troubles only]",
 )
+@click.option("--from-last", is_flag=True, help="A further try starts from the files of the last, not clean.")
 @click.option(
     "--fallback", multiple=True, metavar="NAME,..", help="Who tries next when the agent cannot; of its family."
 )

@@ -55,7 +55,7 @@ def read(text: str) -> Place:
 
     try:
         reader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml 40 times slower
-        parse: Any = yaml.parse  # pyright: ignore[reportUnknownMemberType] -- it has no types of its own
+        parse = cast("Any", yaml).parse
         return _document(iter(parse(text, Loader=reader)))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
