@@ -115,7 +115,7 @@ class AttemptCourse:
         else:
             await starting.find_base(self.recorder, self.node, self.host)
             if record.candidates:
-                self.node = await judgement.briefed(self.node, self.host, record.candidates)
+                self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
             made, _ = await asyncio.gather(
                 self.host.make(self.folder, record.start or self.host.base), self._guard.look()
             )
