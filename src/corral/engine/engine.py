@@ -16,11 +16,11 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
-from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
+from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store import inbox, merges
+from corral.world.store import inbox, merges, paging, waiting
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
+    from corral.engine.access import Access
+    from corral.engine.queueing import Queue
     from corral.flow import Flow
     from corral.merging import MergeRecord, MergeRequest, Preview
+    from corral.serving import Logged, RunFilter, Ticket
 
     Sink = Callable[[bytes], object]
     Say = Callable[[str], None]
@@ -68,10 +71,62 @@ class Engine:
             self._store.close()
             self._store = None
 
+    @property
+    def access(self) -> Access:
+        """Who may use the server."""
+        from corral.engine.access import Access  # noqa: PLC0415
+
+        return Access(self.store)
+
+    @property
+    def queue(self) -> Queue:
+        """Return what waits to be taken up."""
+        from corral.engine.queueing import Queue  # noqa: PLC0415
+
+        return Queue(self.store)
+
     # --- look
 
     def runs(self, most: int = 1_000_000) -> list[RunLine]:
         return self.store.list_runs(most)
+
+    def page(self, wanted: RunFilter) -> list[RunLine]:
+        """Return a page of runs, newest first."""
+        return paging.runs(self.store, wanted)
+
+    def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
+        """Return events of all runs, of one, or of one node of it, oldest first."""
+        return paging.events(self.store, run, after, most, node)
+
+    def log_before(self, run: str, before: int, most: int) -> list[Logged]:
+        """Return the events of a run just before a sequence number, oldest first."""
+        return paging.last_events(self.store, run, before, most)
+
+    def last_sequence(self) -> int:
+        return paging.last_sequence(self.store)
+
+    def run_counts(self) -> dict[str, int]:
+        """Return how many runs have each status."""
+        return paging.counts(self.store)
+
+    def attempt_counts(self) -> list[tuple[str, str, int, float]]:
+        """Return agent, status, how many attempts, and what is known of their cost."""
+        return paging.attempt_counts(self.store)
+
+    def check_writable(self) -> None:
+        """Raise unless the store can be written to."""
+        waiting.set_value(self.store, "alive", str(int(time.time())))
+
+    def flush(self) -> None:
+        """Write down what happened in this process, so that others see it."""
+        self.store.flush()
+
+    def status(self, run: str) -> Status:
+        return self.store.status(run)
+
+    def find(self, name: str) -> str:
+        """Return the id of a run that is named by a part of it, or by `@last`."""
+        return self.store.find(name)
 
     def show(self, name: str) -> Run:
         return document.build(self.store, self.store.find(name))
@@ -237,20 +292,43 @@ class Engine:
             raise Stopped(f"{self._stopping} before anything was started")
         for note in submission.notes:
             say(note)
+        record = self._record(submission.plan, self.owner)
+        self.store.add_run(record)
+        return record.id
+
+    def submitted(self, request: Request, ticket: Ticket) -> str | None:
+        """Return the run that was made for the same request under the same key already."""
+        from corral.engine import queueing  # noqa: PLC0415
+
+        return queueing.before(self.store, ticket, request)
+
+    async def enqueue(
+        self,
+        request: Request,
+        ticket: Ticket,
+        say: Callable[[str], None] = lambda _: None,
+        vet: Callable[[RunPlan], None] = lambda _: None,
+    ) -> str:
+        """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
+        from corral.engine import queueing  # noqa: PLC0415
+
+        submission = await self.prepare(request)
+        vet(submission.plan)
+        for note in submission.notes:
+            say(note)
+        return queueing.add(self.store, self._record(submission.plan, None), ticket, request)
+
+    def _record(self, plan: RunPlan, owner: str | None) -> RunRecord:
         now = time.time()
-        run = naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4)))
-        self.store.add_run(
-            RunRecord(
-                id=run,
-                status="queued",
-                reason=None,
-                plan=submission.plan,
-                created=now,
-                owner=self.owner,
-                lease_until=now + LEASE_SECONDS,
-            )
+        return RunRecord(
+            id=naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4))),
+            status="queued",
+            reason=None,
+            plan=plan,
+            created=now,
+            owner=owner,
+            lease_until=now + LEASE_SECONDS if owner else 0.0,
         )
-        return run
 
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
@@ -275,6 +353,7 @@ class Engine:
         drive.patient = patient
         drive.land_with(self.merge)
         self._drives[run] = drive
+        waiting.leave(self.store, run)
         if self._stopping:
             drive.stop(self._stopping)
         try:
