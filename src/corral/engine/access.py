@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from corral.errors import BadRequest
-from corral.serving import SCOPES, Token
+from corral.serving import SCOPES, AccessScope, Token
 from corral.world.store import access
 from corral.world.store.sqlite import Store
 
@@ -34,7 +34,7 @@ class Access:
 
     def create(self, name: str, scopes: Sequence[str]) -> Secret:
         """Make a token; the secret has 256 bits, so that a plain hash of it is enough."""
-        known = tuple(scope for scope in SCOPES if scope in scopes)
+        known: tuple[AccessScope, ...] = tuple(scope for scope in SCOPES if scope in scopes)
         if not known or len(known) != len(set(scopes)):
             raise BadRequest(f"`{','.join(scopes)}` is not a list of scopes", hint="of: " + ", ".join(SCOPES))
         secret = PREFIX + secrets.token_urlsafe(32)

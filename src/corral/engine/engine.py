@@ -25,6 +25,7 @@ from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.access import Access
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
     from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
     from corral.engine.post import Posted
+    from corral.engine.queueing import Queue
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
-    from corral.engine.access import Access
-    from corral.engine.queueing import Queue
     from corral.flow import Flow
     from corral.merging import MergeRecord, MergeRequest, Preview
     from corral.serving import Logged, RunFilter, Ticket
@@ -280,6 +280,7 @@ class Engine:
             await self.stop(entry.run, by)
         if entry.about == "merge":
             await self._settle_merge(entry)
+        self._poke(entry.run)
         return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
@@ -417,6 +418,7 @@ class Engine:
             self.store.order(run, "stop", by, time.time())
             return await self.drive(run, _nobody)
         self.store.order(run, "stop", by, time.time())
+        self._poke(run)
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
@@ -514,6 +516,7 @@ class Engine:
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
+        self._poke(run)
         bell, until = Bell(self.store.folder), time.monotonic() + ANSWER_SECONDS
         try:
             while time.monotonic() < until and not self._orphaned(run):
@@ -599,8 +602,23 @@ class Engine:
                     self.store.save_attempt(parked)
             self.store.move_run(run, "queued", None, None)
 
+    def _poke(self, run: str) -> None:
+        """Let a run that this process drives know at once; others hear the bell."""
+        if run in self._drives:
+            self._drives[run].hear_now()
+
+    def driven(self, run: str) -> bool:
+        """Tell whether any process drives a run."""
+        return not self._orphaned(run)
+
+    def drives(self, run: str) -> bool:
+        """Tell whether this process drives a run."""
+        return run in self._drives
+
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
+        if run in self._drives:
+            return False
         owner = self.store.run(run).owner
         dead = owner if owner and custody.alive(owner) is False else None
         now = time.time()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from corral.engine import document
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from corral.engine.telling import Listener
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
+REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
 log = logging.getLogger("corral.keeper")
 
 
@@ -47,12 +49,18 @@ class Keeper:
                 raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
             waiting.set_serving(store, Serving(owner=mine, address=address))
 
-    def go_on(self, run: str) -> None:
-        """Drive a run that a person wants to go on, as soon as there is room."""
+    async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
+        """Drive a run at once, because a person wants it; what speaks against it is raised."""
         self._given_up.discard(run)
-        if run not in self._left:
-            self._left.insert(0, run)
-        self._take_up()
+        task = asyncio.create_task(self._listening(work))
+        await asyncio.wait((task,), timeout=REFUSAL_SECONDS)
+        if task.done():
+            await task
+        else:
+            self._driven[run] = asyncio.create_task(self._logged(run, task))
+
+    async def _listening(self, work: Callable[[Listener], Awaitable[object]]) -> None:
+        await work(self._listen)
 
     def trouble(self) -> str | None:
         """Return what is wrong with driving, if anything is."""
@@ -127,10 +135,13 @@ class Keeper:
                 self._driven[run] = asyncio.create_task(self._drive(run))
 
     async def _drive(self, run: str) -> None:
+        await self._logged(run, self._engine.resume(run, self._listen))
+
+    async def _logged(self, run: str, work: Awaitable[object]) -> None:
         try:
             log.info("taken up", extra={"run": run})
-            ended = await self._engine.resume(run, self._listen)
-            log.info("over: %s", ended.status, extra={"run": run})
+            await work
+            log.info("over: %s", self._engine.status(run), extra={"run": run})
         except BadRequest as error:  # another process was quicker, or it is over
             log.info("not taken up: %s", error, extra={"run": run})
             waiting.leave(self._engine.store, run)

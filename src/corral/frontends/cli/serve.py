@@ -60,16 +60,15 @@ def serve(  # noqa: PLR0913 -- what Click hands over
     Prints its address, at the first start a token, and a link that opens the page once. When it ends, what it drives
     is left as after a crash: the next `corral serve` goes on with it.
     """
+    from corral.frontends.web import server  # noqa: PLC0415
     from corral.frontends.web.logs import set_up  # noqa: PLC0415 -- only this command needs the web
-    from corral.frontends.web.server import Listening
-    from corral.frontends.web.server import serve as serve_now
-    from corral.frontends.web.site import ServerSettings
+    from corral.frontends.web.site import ServerSettings  # noqa: PLC0415
 
     set_up(as_json=form == "json", level=logging.INFO if verbose or form == "json" else logging.WARNING)
     settings = ServerSettings(
         roots=_roots(roots), hosts=names, secure=bool(more["secure"]), rate_per_second=float(str(more["rate"]))
     )
-    listening = Listening(
+    listening = server.Listening(
         host=host,
         port=port,
         certificate=certificate,
@@ -77,7 +76,7 @@ def serve(  # noqa: PLR0913 -- what Click hands over
         plain_http=bool(more["plain_http"]),
         resume=bool(more["resume"]),
     )
-    return serve_now(listening, settings, _announce)
+    return server.serve(listening, settings, _announce)
 
 
 def _announce(what: Announced) -> None:

@@ -44,7 +44,7 @@ def create(site: Site) -> FastAPI:
 
 
 def _api() -> APIRouter:
-    api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)  # type: ignore[arg-type]
+    api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
     for part in (runs, events, acts, inbox, queue, machine, tokens):
         api.include_router(part.router)
     return api

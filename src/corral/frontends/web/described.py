@@ -18,8 +18,9 @@ T = TypeVar("T")
 REF = "#/components/schemas/{name}"
 _kinds: dict[str, Any] = {"Problem": Problem}
 
-PROBLEMS = {
-    status: {"description": words, "content": {"application/problem+json": {"schema": {"$ref": REF.format(name="Problem")}}}}
+_problem = {"application/problem+json": {"schema": {"$ref": REF.format(name="Problem")}}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": words, "content": _problem}
     for status, words in (
         (400, "A bad request."), (401, "No token, or an unknown one."), (403, "The scope does not suffice."),
         (404, "Not found."), (409, "It goes against what is there."), (413, "Too large."), (415, "Not JSON."),

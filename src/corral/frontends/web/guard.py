@@ -33,11 +33,11 @@ HEADERS = {
 }
 
 
-class _Slow(Exception):  # noqa: N818 -- never leaves this file
+class _Slow(Exception):
     pass
 
 
-class _Large(Exception):  # noqa: N818 -- never leaves this file
+class _Large(Exception):
     pass
 
 

@@ -16,7 +16,7 @@ def text(site: Site) -> str:
     return "".join(
         (
             _gauge("corral_info", "What serves.", [({"version": __version__}, 1)]),
-            _gauge("corral_runs", "Runs by status.", [({"status": name}, n) for name, n in engine.run_counts().items()]),
+            _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in engine.run_counts().items()]),
             _gauge(
                 "corral_attempts", "Attempts by agent and status.",
                 [({"agent": agent, "status": status}, n) for agent, status, n, _ in attempts],

@@ -1,4 +1,4 @@
-"""The one event log, pushed to many viewers: replayed from the store, then live; who is slow reads on from the store."""
+"""The one event log, pushed to many viewers: replayed from the store, then live; the slow read on from there."""
 
 from __future__ import annotations
 

@@ -28,20 +28,19 @@ def repository(named: str, roots: tuple[Path, ...]) -> str:
 
 def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request:
     """Refuse what would reach beyond the repository, or what this token may not ask for."""
-    for role in filter(None, (wanted.role, *wanted.skills)):
-        if not NAME.fullmatch(role):
-            raise Refused(400, "name", f"`{role}` is not a name")
+    for name in filter(None, (wanted.role, *wanted.skills)):
+        if not NAME.fullmatch(name):
+            raise Refused(400, "name", f"`{name}` is not a name")
     if wanted.base is not None and (not REF.fullmatch(wanted.base) or ".." in wanted.base):
         raise Refused(400, "base", f"`{wanted.base}` is not a branch, a tag or a commit")
     for path in wanted.files:
         _relative(path, "files")
     for pattern in (*wanted.read, *wanted.write):
         _relative(pattern.removeprefix("!"), "scope")
-    for agent in (*wanted.agents, *wanted.fallback):
-        for each in agent.split(","):
-            name, _, model = each.strip().partition(":")
-            if name in FILES and model:
-                _file(model.partition("*")[0], (Path(wanted.repo), *roots))
+    for agent in ",".join((*wanted.agents, *wanted.fallback)).split(","):
+        name, _, model = agent.strip().partition(":")
+        if name in FILES and model:
+            _file(model.partition("*")[0], (Path(wanted.repo), *roots))
     if wanted.env or wanted.net == "on":
         caller.needs("admin")
     if wanted.merge == "auto":

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from corral.events import Stored
+from corral.model import Status
 from corral.serving import Logged, RunFilter
 from corral.world.store.sqlite import RunLine, Store, run_line
 
@@ -53,7 +54,7 @@ def attempt_counts(store: Store) -> list[tuple[str, str, int, float]]:
     return [(row["agent"], row["status"], row["count"], row["usd"] or 0.0) for row in store.rows("count_attempts")]
 
 
-def owned(store: Store) -> list[tuple[str, str, str | None]]:
+def owned(store: Store) -> list[tuple[str, Status, str | None]]:
     """Return run, status and owner of all that is not over."""
     return [(row["id"], row["status"], row["owner"]) for row in store.rows("owned_runs")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from corral.engine.comparing import Comparison
-from corral.errors import Conflicting
-from corral.frontends.web.api.bodies import Landing, Steer
+from corral.errors import NotFound
+from corral.frontends.web.api.bodies import Landing, OfNode, Steer
 from corral.frontends.web.api.shown import Diff, Told
 from corral.frontends.web.auth import Lander, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
+from corral.frontends.web.site import Here, Site
 from corral.merging import MergeRequest, Preview
-from corral.model import OPEN, Receipt, Run
+from corral.model import Receipt, Run
 
 router = APIRouter(tags=["runs"])
 MOST_PATCH = 2 << 20
@@ -30,16 +31,45 @@ async def stop(run: str, site: Here, caller: Runner) -> Response:
     return answer(await site.engine.stop(run, caller.by))
 
 
-@router.post("/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "It goes on."))
-async def resume(run: str, site: Here, _: Runner) -> Response:
-    """Go on with a run whose process is gone, or that was parked; this server drives it."""
-    name = site.engine.find(run)
-    found = site.engine.show(name)
-    if found.status not in (*OPEN, "limited"):
-        raise Conflicting(f"run {name} is over: {found.status}", hint="submit it anew")
-    if name not in site.keeper.driven:
-        site.keeper.go_on(name)
+@router.post("/runs/{run}/pause", responses=gives(Told), openapi_extra=takes(OfNode, required=False))
+async def pause(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
+    wanted, name = await body(request, OfNode), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    return answer(Told(run=name, answer=await site.engine.pause(name, wanted.node, caller.by)))
+
+
+@router.post(
+    "/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "It goes on."),
+    openapi_extra=takes(OfNode, required=False),
+)  # fmt: skip
+async def resume(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
+    wanted, name = await body(request, OfNode), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    if wanted.node is not None and site.engine.driven(name):
+        await site.engine.unpause(name, wanted.node, caller.by)
+    else:
+        await site.keeper.begin(name, partial(site.engine.resume, name))
     return answer(site.engine.show(name), 202)
+
+
+@router.post(
+    "/runs/{run}/retry", status_code=202, responses=gives(Run, 202, "It is done again."),
+    openapi_extra=takes(OfNode, required=False),
+)  # fmt: skip
+async def retry(run: str, request: Request, site: Here, _: Runner) -> Response:
+    """Do again what did not get done: one node and all after it, or all nodes that failed."""
+    wanted, name = await body(request, OfNode), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    await site.keeper.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
+    return answer(site.engine.show(name), 202)
+
+
+def _check_node(site: Site, run: str, node: str | None) -> None:
+    known = [each.id for each in site.engine.show(run).nodes]
+    if node is not None and node not in known:
+        raise NotFound(f"run {run} has no node `{node}`", hint="it has: " + ", ".join(known[:20]))
 
 
 @router.post("/runs/{run}/steer", responses=gives(Told), openapi_extra=takes(Steer))

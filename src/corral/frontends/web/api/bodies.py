@@ -86,6 +86,10 @@ class Steer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Text
 
 
+class OfNode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    node: Word | None = None  #: else the whole run
+
+
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Text
 

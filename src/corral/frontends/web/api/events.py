@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Header, Query
@@ -25,7 +25,9 @@ from corral.frontends.web.streams import Hub, Viewer, follow, told
 router = APIRouter(tags=["events"])
 BEAT_SECONDS = 15.0
 MOST_SUBSCRIPTIONS = 32
-SSE = {200: {"description": "Events as they come.", "content": {"text/event-stream": {}}}}
+SSE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Events as they come.", "content": {"text/event-stream": {}}}
+}
 After = Annotated[int, Query(ge=0, le=2**62)]
 
 
@@ -140,7 +142,7 @@ class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
-    """Send {"watch": RUN or "*", "after": SEQ, "id": NAME}; get {"id": NAME, "event": …} and {"id": NAME, "end": STATUS}."""
+    """Hear {"watch": RUN or "*", "after": SEQ, "id": NAME}; send {"id": …, "event": …} and {"id": …, "end": STATUS}."""
     try:
         identify_socket(websocket)
     except CorralError as error:

@@ -51,7 +51,7 @@ async def enqueue(site: Site, caller: Caller, wanted: Submission, key: str | Non
 
 
 @router.get("/runs", responses=gives(RunPage))
-async def list_runs(  # noqa: PLR0913 -- one for each filter
+async def list_runs(  # noqa: PLR0913, PLR0917 -- one for each filter
     site: Here,
     _: Reader,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
