@@ -15,7 +15,7 @@ import uvicorn
 from msgspec import Struct, structs
 
 from corral.engine.engine import Engine
-from corral.engine.keeping import Keeper
+from corral.engine.foreman import Foreman
 from corral.errors import BadRequest
 from corral.frontends.web.app import create
 from corral.frontends.web.limits import Limiter
@@ -105,18 +105,23 @@ async def _serve(
     address = f"{'https' if listening.certificate else 'http'}://{shown}:{port}"
     settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
     hub = Hub(engine, settings.viewers)
-    keeper = Keeper(engine, hub.hear, resume=listening.resume)
-    keeper.claim(address)
+    foreman = Foreman(engine, hub.hear, resume=listening.resume)
+    foreman.claim(address)
     limiter = Limiter(settings.rate_per_second)
     site = Site(
-        engine=engine, settings=settings, hub=hub, keeper=keeper, limiter=limiter, login_code=secrets.token_urlsafe(24)
+        engine=engine,
+        settings=settings,
+        hub=hub,
+        foreman=foreman,
+        limiter=limiter,
+        login_code=secrets.token_urlsafe(24),
     )
     first = engine.access.first()
     server = _Server(_config(site, listening))
     loop = asyncio.get_running_loop()
     for sent in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sent, _stop, server)
-    background = [asyncio.create_task(work) for work in (hub.keep(), keeper.keep())]
+    background = [asyncio.create_task(work) for work in (hub.keep(), foreman.keep())]
     for task in background:
         task.add_done_callback(lambda _: _stop(server))  # neither ends by itself: the store is lost
     bound.listen(2048)

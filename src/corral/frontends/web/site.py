@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from corral.engine.engine import Engine
 
 if TYPE_CHECKING:
-    from corral.engine.keeping import Keeper
+    from corral.engine.foreman import Foreman
     from corral.frontends.web.limits import Limiter
     from corral.frontends.web.streams import Hub
 
@@ -36,7 +36,7 @@ class Site(Struct, kw_only=True):
     engine: Engine
     settings: ServerSettings
     hub: Hub
-    keeper: Keeper
+    foreman: Foreman
     limiter: Limiter
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 

@@ -50,7 +50,7 @@ async def resume(run: str, request: Request, site: Here, caller: Runner) -> Resp
     if wanted.node is not None and site.engine.driven(name):
         await site.engine.unpause(name, wanted.node, caller.by)
     else:
-        await site.keeper.begin(name, partial(site.engine.resume, name))
+        await site.foreman.begin(name, partial(site.engine.resume, name))
     return answer(site.engine.show(name), 202)
 
 
@@ -62,7 +62,7 @@ async def retry(run: str, request: Request, site: Here, _: Runner) -> Response:
     """Do again what did not get done: one node and all after it, or all nodes that failed."""
     wanted, name = await body(request, OfNode), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    await site.keeper.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
+    await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
     return answer(site.engine.show(name), 202)
 
 

@@ -75,7 +75,7 @@ def _health(site: Site) -> Health:
         parts["queue"] = "held: nothing is taken up" if site.engine.queue.held else "ok"
     except CorralError as error:
         parts["store"] = f"down: {error}"
-    parts["keeper"] = site.keeper.trouble() or "ok"
-    down = parts["store"].startswith("down") or parts["keeper"].startswith("down")
+    parts["foreman"] = site.foreman.trouble() or "ok"
+    down = parts["store"].startswith("down") or parts["foreman"].startswith("down")
     good = all(words == "ok" for words in parts.values())
     return Health(status="down" if down else "ok" if good else "degraded", version=__version__, parts=parts)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
 REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
-log = logging.getLogger("corral.keeper")
+log = logging.getLogger("corral.foreman")
 
 
-class Keeper:
+class Foreman:
     """Drives runs of one store, at most so many at once, in the order of the queue."""
 
     def __init__(self, engine: Engine, listen: Listener, *, resume: bool = True) -> None:
