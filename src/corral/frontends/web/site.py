@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from corral.engine.engine import Engine
+from corral.model import RunPlan
 
 if TYPE_CHECKING:
     from corral.engine.foreman import Foreman
@@ -38,6 +40,7 @@ class Site(Struct, kw_only=True):
     hub: Hub
     foreman: Foreman
     limiter: Limiter
+    vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 
 

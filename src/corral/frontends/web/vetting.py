@@ -49,12 +49,17 @@ def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request
 
 
 def plan(found: RunPlan, caller: Caller, roots: tuple[Path, ...]) -> None:
-    """Look once more at what came of a request: its repository, the files its agents play, whether it lands."""
+    """Look once more at what came of a request, and whether it lands by itself."""
+    within(found, roots)
+    if any(node.kind == "merge" for node in found.flow.nodes):
+        caller.needs("merge")
+
+
+def within(found: RunPlan, roots: tuple[Path, ...]) -> None:
+    """Refuse a plan whose repository, or a file that its agents play, lies outside the roots."""
     if not _within(Path(found.repo).resolve(), roots):
         raise _outside(found.repo)
     for node in found.flow.nodes:
-        if node.kind == "merge":
-            caller.needs("merge")
         for choice in (node.agent, *node.rivals, *node.fallback):
             if choice.name in FILES and choice.model:
                 _file(choice.model, (Path(found.repo), *roots))
