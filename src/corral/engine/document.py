@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 from corral.flow import Node
 from corral.merging import MergeRecord
 from corral.model import (
-    OPEN, Attempt, AttemptRecord, Cost, CostSource, MergeState, NodeState, Run, RunRecord, Status, Tokens,
+    OPEN,
+    Attempt,
+    AttemptRecord,
+    Cost,
+    CostSource,
+    MergeState,
+    NodeState,
+    Run,
+    RunRecord,
+    Status,
+    Tokens,
 )  # fmt: skip
 from corral.rules import reduce
 from corral.world import custody

@@ -26,12 +26,14 @@ from corral.world.trust import Trust
 
 if TYPE_CHECKING:
     from corral.engine.access import Access
+    from corral.engine.automation import Automation
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
+    from corral.engine.outgoing import Webhooks
     from corral.engine.post import Posted
     from corral.engine.queueing import Queue
     from corral.engine.submit import Submission
@@ -77,6 +79,20 @@ class Engine:
         from corral.engine.access import Access  # noqa: PLC0415
 
         return Access(self.store)
+
+    @property
+    def automation(self) -> Automation:
+        """What starts runs by itself."""
+        from corral.engine.automation import Automation  # noqa: PLC0415
+
+        return Automation(self)
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Whom we tell of what happens."""
+        from corral.engine.outgoing import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self)
 
     @property
     def queue(self) -> Queue:
@@ -318,6 +334,12 @@ class Engine:
         for note in submission.notes:
             say(note)
         return queueing.add(self.store, self._record(submission.plan, None), ticket, request)
+
+    def to_background(self, run: str) -> str:
+        """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        return detaching.to_background(self.store, run)
 
     def _record(self, plan: RunPlan, owner: str | None) -> RunRecord:
         now = time.time()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from corral.engine import document
 from corral.errors import BadRequest, Conflicting, CorralError
+from corral.model import RunPlan
 from corral.serving import Serving
 from corral.world import custody
 from corral.world.notice import Bell
@@ -28,8 +29,10 @@ log = logging.getLogger("corral.foreman")
 class Foreman:
     """Drives runs of one store, at most so many at once, in the order of the queue."""
 
-    def __init__(self, engine: Engine, listen: Listener, *, resume: bool = True) -> None:
-        self._engine, self._listen, self._resume = engine, listen, resume
+    def __init__(
+        self, engine: Engine, listen: Listener, vet: Callable[[RunPlan], None], *, resume: bool = True
+    ) -> None:
+        self._engine, self._listen, self._vet, self._resume = engine, listen, vet, resume
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._left: list[str] = []  #: runs to go on with, before anything new
         self._given_up: set[str] = set()  #: what failed here once is left to a person
@@ -77,7 +80,7 @@ class Foreman:
             if self._resume:
                 self._left = self._orphans()
             while True:
-                self._look()
+                await self._look()
                 self._take_up()
                 await bell.listen(LOOK_SECONDS)
         finally:
@@ -88,13 +91,14 @@ class Foreman:
             with contextlib.suppress(CorralError):
                 waiting.set_serving(store, None)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         """See what the clock or a person's answer brings back."""
         now = time.time()
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
         inbox.answer_due(self._engine.store, now)
+        await self._engine.automation.start_due(self._vet)
         if self._resume:
             self._left += [run for run in (*self._answered(), *self._refilled(now)) if run not in self._left]
 

@@ -9,6 +9,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -16,7 +17,9 @@ from msgspec import Struct, structs
 
 from corral.engine.engine import Engine
 from corral.engine.foreman import Foreman
+from corral.engine.outgoing import Outgoing
 from corral.errors import BadRequest
+from corral.frontends.web import vetting
 from corral.frontends.web.app import create
 from corral.frontends.web.limits import Limiter
 from corral.frontends.web.site import ServerSettings, Site
@@ -105,7 +108,8 @@ async def _serve(
     address = f"{'https' if listening.certificate else 'http'}://{shown}:{port}"
     settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
     hub = Hub(engine, settings.viewers)
-    foreman = Foreman(engine, hub.hear, resume=listening.resume)
+    vet = partial(vetting.within, roots=settings.roots)
+    foreman = Foreman(engine, hub.hear, vet, resume=listening.resume)
     foreman.claim(address)
     limiter = Limiter(settings.rate_per_second)
     site = Site(
@@ -114,6 +118,7 @@ async def _serve(
         hub=hub,
         foreman=foreman,
         limiter=limiter,
+        vet=vet,
         login_code=secrets.token_urlsafe(24),
     )
     first = engine.access.first()
@@ -121,7 +126,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for sent in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sent, _stop, server)
-    background = [asyncio.create_task(work) for work in (hub.keep(), foreman.keep())]
+    background = [asyncio.create_task(work) for work in (hub.keep(), foreman.keep(), Outgoing(engine).keep())]
     for task in background:
         task.add_done_callback(lambda _: _stop(server))  # neither ends by itself: the store is lost
     bound.listen(2048)
