@@ -87,9 +87,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
 @click.option("--merge", type=click.Choice(["never", "auto"]), default="never", help="Land what is done.  [never]")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
-@click.option(
-    "--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own."
-)
+@click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="With --detach: more is sooner.  [0]")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")

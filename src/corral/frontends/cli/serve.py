@@ -38,6 +38,8 @@ PORT = 4747
 @click.option(
     "--rate", type=click.FloatRange(min=0), default=100.0, help="Requests a second of each token.  [100; 0: any]"
 )
+@click.option("--body-bytes", type=click.IntRange(min=1000), default=1 << 20, help="The largest body.  [1 MiB]")
+@click.option("--body-seconds", type=click.FloatRange(min=0.1), default=30.0, help="How long a body may take.  [30]")
 @click.option("--resume/--no-resume", default=True, help="Go on with runs whose process is gone.  [--resume]")
 @click.option(
     "--log", "form", type=click.Choice(["text", "json"]), default="text", help="How to log, on stderr.  [text]"
@@ -66,7 +68,12 @@ def serve(  # noqa: PLR0913 -- what Click hands over
 
     set_up(as_json=form == "json", level=logging.INFO if verbose or form == "json" else logging.WARNING)
     settings = ServerSettings(
-        roots=_roots(roots), hosts=names, secure=bool(more["secure"]), rate_per_second=float(str(more["rate"]))
+        roots=_roots(roots),
+        hosts=names,
+        secure=bool(more["secure"]),
+        rate_per_second=float(str(more["rate"])),
+        body_bytes=int(str(more["body_bytes"])),
+        body_seconds=float(str(more["body_seconds"])),
     )
     listening = server.Listening(
         host=host,
