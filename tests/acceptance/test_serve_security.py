@@ -144,13 +144,15 @@ def test_a_websocket_needs_a_token_and_our_origin(server: Server) -> None:
     for headers, origin, status in (
         ({}, None, 401),
         (good, "https://evil.example", 403),
-        ({**good, "Host": "evil.example"}, None, 421),
         ({"Cookie": f"corral_login={logged_in(server)}"}, None, 403),
         ({"Cookie": f"corral_login={logged_in(server)}"}, "https://evil.example", 403),
     ):
         with pytest.raises(InvalidStatus) as refused, connect(address, additional_headers=headers, origin=origin):  # type: ignore[arg-type]
             pass
         assert (headers, refused.value.response.status_code) == (headers, status)
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    rebound = {**upgrade, "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Host": "evil.example"}
+    assert server.ask("GET", "ws", headers=rebound).status == 421
     for headers, origin in ((good, None), ({"Cookie": f"corral_login={logged_in(server)}"}, server.address)):
         with connect(address, additional_headers=headers, origin=origin) as opened:  # type: ignore[arg-type]
             opened.send(json.dumps({"watch": "nothing", "id": "a"}))
@@ -207,7 +209,6 @@ def test_no_path_leaves_the_roots(server: Server, corral: Corral, repo: Repo) ->
         "..",
         "../outside",
         f"{repo.folder}/../../outside",
-        "~",
         "link",
         "a\0b",
     ):
@@ -237,7 +238,7 @@ def test_large_and_slow_bodies_are_refused(server: Server) -> None:
     )  # fmt: skip
     assert connection.getresponse().status == 413
     connection.close()
-    assert server.ask("GET", "runs", headers={"X-Long": "x" * 100_000}).status in (400, 431)
+    assert server.ask("GET", "runs", headers={"X-Long": "x" * 100_000}).status == 431
 
 
 def test_a_body_that_never_ends_is_given_up(repo: Repo, tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def test_replay_has_no_gap_and_no_duplicate(server: Server, repo: Repo) -> None:
     got = [{name: value for name, value in event.items() if name != "run"} for event in (*seen, *rest)]
     assert got == whole
     assert {event["run"] for event in (*seen, *rest)} == {run}
-    assert server.stream(f"runs/{run}/events", after=whole[-1]["seq"]).answer.status == 204
+    ended = server.stream(f"runs/{run}/events", after=whole[-1]["seq"])
+    ended.close()
+    assert ended.answer.status == 204
 
 
 def test_pages_of_the_log_forwards_and_backwards(server: Server, repo: Repo) -> None:

@@ -105,9 +105,12 @@ class Stream:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield events until the stream ends; its end is the last, with only a status."""
-        for line in self.answer:
-            if line.startswith(b"data: "):
-                yield json.loads(line[6:])
+        try:
+            for line in self.answer:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+        finally:
+            self.close()
 
     def close(self) -> None:
         self.answer.close()

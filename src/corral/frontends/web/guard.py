@@ -16,6 +16,7 @@ from corral.frontends.web.problems import problem
 from corral.frontends.web.site import ServerSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+HEADER_BYTES = 32 << 10
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 log = logging.getLogger("corral.access")
 
@@ -82,6 +83,8 @@ class Guard:
             own = {f"{scheme}://{host}" for scheme in (("https",) if self._settings.secure else ("http", "https"))}
             if origin.lower() not in own:
                 return problem(403, "origin", "another site may not do that here")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+            return problem(431, "too_large", f"the headers are larger than {HEADER_BYTES} bytes")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._settings.body_bytes:
             return problem(413, "too_large", f"the body is larger than {self._settings.body_bytes} bytes")

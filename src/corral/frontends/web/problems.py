@@ -29,7 +29,7 @@ STATUSES: tuple[tuple[type[CorralError], int, str], ...] = (
 TITLES = {
     400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
     408: "Too slow", 409: "Conflict", 413: "Too large", 415: "Wrong kind of content", 421: "Misdirected request",
-    422: "Not understood", 429: "Too many requests", 500: "Our fault", 503: "Not available",
+    422: "Not understood", 429: "Too many requests", 431: "Too large", 500: "Our fault", 503: "Not available",
 }  # fmt: skip
 
 
