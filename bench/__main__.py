@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, overhead, reading, selection, spawn, startup
+from bench import ingest, ledger, overhead, reading, selection, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -18,6 +18,7 @@ PARTS = {
     "reading": reading.measure,
     "ingest": ingest.measure,
     "selection": selection.measure,
+    "ledger": ledger.measure,
 }
 
 

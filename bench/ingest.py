@@ -74,7 +74,7 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
     )
     store.add_run(RunRecord(id="run", status="running", reason=None, plan=plan, created=0.0))
     attempt = AttemptRecord(attempt=Attempt(id="run-1", agent="claude"), run="run", node="main")
-    recorder = Recorder(attempt, store, lambda _: None, None)
+    recorder = Recorder(attempt, store, lambda _: None, Task(prompt="x"))
     log, conversation = Log(folder / "stdout.log"), ClaudeConversation()
     for line in lines:
         log.write(line + b"\n")

@@ -14,6 +14,7 @@ from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup, ToolboxRules
+from corral.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"
@@ -54,13 +55,21 @@ MEANINGS: dict[str, dict[str, str]] = {
         "family": "agents of one family may stand in for each other",
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
-        "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask`: a person besides, by the inbox",
+        "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides",
         "scope": "what holds for it alone: the keys of `[scope]`",
     },
     "mcp.*": {
         "command": "the server's program and its arguments; a relative one is looked for beside the file",
         "env": "names of variables that are passed on from your environment",
         "settings": "variables set here, name = value",
+    },
+    "budget": {
+        "per_run_usd": "at most so much for each run, and what it spawns",
+        "per_day_usd": "at most so much a day, of all runs together",
+        "per_month_usd": "at most so much a month",
+        "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
+        "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
+        "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
     },
     "notify": {
         "bell": "ring the terminal's bell when something waits for you in the inbox",
@@ -113,6 +122,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "defaults": Defaults,
     "agents.*": AgentProfile,
     "mcp.*": McpProfile,
+    "budget": BudgetTable,
     "notify": Notify,
     "retry": RetryPolicy,
     "condense": CondensePolicy,

@@ -102,6 +102,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     reports_cost: bool = False
     reports_tokens: bool = True
+    local: bool = False  #: its models run on a machine of one's own: they cost nothing
     oldest: str = ""  #: the first version that is known to work; an older one may not know our flags
     models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
     mcp: bool = False  #: can be given MCP servers

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
 from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup, ToolboxRules
+from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
 T = TypeVar("T")
 
@@ -22,24 +23,64 @@ MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings
 
 #: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("defaults", "agents", "retry", "scope", "workspace", "hooks", "mcp", "notify", "condense", "toolbox"),
+    "": (
+        "defaults",
+        "agents",
+        "retry",
+        "scope",
+        "workspace",
+        "hooks",
+        "mcp",
+        "notify",
+        "condense",
+        "toolbox",
+        "budget",
+    ),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
+    "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone"),
     "notify": ("bell", "desktop", "command", "webhook"),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
-        "like", "program", "model", "env", "settings", "hosts", "command", "prompt", "output", "result", "success",
-        "cost", "tokens", "cost_usd", "fallback", "family", "role", "instructions", "permissions", "scope",
+        "like",
+        "program",
+        "model",
+        "env",
+        "settings",
+        "hosts",
+        "command",
+        "prompt",
+        "output",
+        "result",
+        "success",
+        "cost",
+        "tokens",
+        "cost_usd",
+        "fallback",
+        "family",
+        "role",
+        "instructions",
+        "permissions",
+        "scope",
     ),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
     "condense": ("at", "most", "agent", "windows"),
-    "workspace": ("copy", "setup", "setup_net"),
+    "workspace": ("copy", "setup", "setup_net", "snapshot"),
     "scope": (
-        "read", "write", "readonly", "env", "net", "memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb",
+        "read",
+        "write",
+        "readonly",
+        "env",
+        "net",
+        "memory_mb",
+        "processes",
+        "cpu_seconds",
+        "disk_mb",
+        "file_mb",
         "timeout",
     ),
-}  # fmt: skip
+}
 
 #: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
 POWERFUL = ("program", "command", "env", "settings", "hosts")
@@ -75,6 +116,7 @@ class Config(Struct, frozen=True, kw_only=True):
     scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
     toolbox: ToolboxRules = ToolboxRules()
+    budget: Budget = Budget()
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -151,6 +193,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         scopes=(*_scopes(mine, agents, narrows=False), *_scopes(theirs, agents, narrows=True)),
         mcp=mcp,
         toolbox=_toolbox(mine, theirs),
+        budget=_budget(mine, theirs),
         untrusted=untrusted,
     )
 
@@ -207,7 +250,7 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox"):
+        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget"):
             self.check(self.table(name), (name,), KEYS[name])
         for table in self.entries("hooks"):
             self.check(table, ("hooks",), KEYS["hooks"])
@@ -297,12 +340,69 @@ def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, .
     return tuple(sorted(named[0].intersection(*named[1:]))) if named else ("*",)
 
 
+def _budget(mine: _File, theirs: _File) -> Budget:
+    """Take the limits of both: a repository's may only be besides the person's, so it narrows."""
+    own, limits = _budget_table(mine), [*_limits(mine), *_limits(theirs)]
+    _budget_table(theirs)
+    if unheard := {"zone", "unknown_cost_usd", "ceiling_usd"} & {*theirs.table("budget")}:
+        key = min(unheard)
+        raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {person_file()}")
+    charge = 1.0 if own.unknown_cost_usd is None else own.unknown_cost_usd
+    return Budget(limits=tuple(limits), unknown_cost_usd=charge, zone=own.zone or "")
+
+
+def _budget_table(file: _File) -> BudgetTable:
+    table = _convert(file.table("budget"), BudgetTable, file, "budget")
+    for key in KEYS["budget"]:
+        value = getattr(table, key)
+        if isinstance(value, float) and not 0 < value < float("inf"):
+            raise BadRequest(
+                f"{file.where('budget', key)}: [budget] {key} is more than 0", hint="leave it out: no limit"
+            )
+    return table
+
+
+def _limits(file: _File) -> list[Limit]:
+    table = _convert(file.table("budget"), BudgetTable, file, "budget")
+    windows: dict[Window, str] = {
+        "run": "per_run_usd", "day": "per_day_usd", "month": "per_month_usd", "ceiling": "ceiling_usd",
+    }  # fmt: skip
+    return [
+        Limit(window=window, usd=usd, where=file.where("budget", key))
+        for window, key in windows.items()
+        if (usd := getattr(table, key)) is not None
+    ]
+
+
+def price_list() -> PriceList:
+    """Read the prices that are ours: the person's prices.toml beside config.toml, and the file we ship."""
+    shipped = Path(__file__).with_name("prices.toml")
+    return PriceList(own=_prices(person_file().with_name("prices.toml")), shipped=_prices(shipped))
+
+
+def _prices(path: Path) -> PriceFile:
+    file = _File.read(path, keys=False)
+    read = _convert(file.tables, PriceFile, file, "models")
+    for name, price in read.models.items():
+        for rate in (price, *price.tiers):
+            for key in ("input", "output", "cache_read", "cache_write"):
+                usd = getattr(rate, key)
+                if usd is not None and not 0 <= usd < float("inf"):
+                    raise BadRequest(f"{file.where('models', name, key)}: a price is 0 or more")
+    for name, about in read.attempts.items():
+        if not 0 <= about.low <= about.high < float("inf"):
+            raise BadRequest(f"{file.where('attempts', name)}: a range is 0 or more, the lower end first")
+    return read
+
+
 def _setup(file: _File) -> Setup:
     table = dict(file.table("workspace"))
     if "setup" in table:
         table["command"] = table.pop("setup")
     if "setup_net" in table:
         table["net"] = table.pop("setup_net")
+    if "snapshot" in table:
+        table["snapshot_seconds"] = duration(str(table.pop("snapshot")), "[workspace] snapshot")
     return _convert(table, Setup, file, "workspace")
 
 

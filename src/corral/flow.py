@@ -45,6 +45,7 @@ class Task(Struct, frozen=True, kw_only=True):
     read_only: bool = False  #: changing nothing is then success
     unchanged_ok: bool = False  #: changing something and changing nothing are both fine: commands, answers
     budget_usd: float | None = None
+    max_tokens: int | None = None
     timeout_seconds: float = 3600.0
     idle_seconds: float = 900.0
     retries: int | None = None  #: None: the default number, for failures that pass by themselves only

@@ -121,3 +121,31 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     lost: tuple[tuple[str, str], ...] = ()  #: run and why
     proven: tuple[tuple[str, bool, str], ...] = ()  #: tree, whether its checks passed, and what they said
     over: bool = False
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A piece of work that is not merged yet, as it stands against its branch."""
+
+    name: str  #: attempt
+    run: str
+    agent: str
+    commit: str
+    live: bool  #: an agent is at work on it; this is its last snapshot
+    into: str | None = None
+    behind: int = 0  #: commits that the branch has and the work does not know
+    conflicts: tuple[str, ...] = ()  #: with the branch
+
+
+class Clash(Struct, frozen=True, kw_only=True):
+    """Two pieces of work that will not go together, and where."""
+
+    one: str
+    other: str
+    files: tuple[str, ...]
+
+
+class Overlap(Struct, frozen=True, kw_only=True):
+    """All unmerged work of a repository, and which will clash with which."""
+
+    work: tuple[Standing, ...]
+    clashes: tuple[Clash, ...] = ()

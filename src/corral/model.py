@@ -52,6 +52,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     copy: tuple[str, ...] = ()
     command: str | None = None
     net: tuple[str, ...] = ()  #: hosts that the command may reach
+    snapshot_seconds: float = 60.0  #: how often what an agent has so far is kept
 
 
 class PathRules(Struct, frozen=True, kw_only=True):
@@ -138,6 +139,8 @@ class Request(Struct, frozen=True, kw_only=True):
     judge: str | None = None
     read_only: bool = False
     budget_usd: float | None = None
+    max_tokens: int | None = None
+    yes: bool = False  #: go on past budgets, up to the ceiling
     timeout: str | None = None
     idle: str | None = None
     retries: int | None = None
@@ -181,6 +184,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     condense: CondensePolicy = CondensePolicy()
     level: Level = "strict"  #: what this machine holds, found out before the start
     scopes: tuple[ScopeSource, ...] = ()  #: all who say what attempts may do, in order
+    go_on: bool = False  #: past the budgets of days and months, up to the ceiling: the person said so beforehand
     ignore: str = ""  #: what the repository hides from agents, as its base has it
     epoch: int = 0  #: how often a person had parts of it done again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
@@ -386,6 +390,7 @@ class AttemptRecord(Struct, kw_only=True):
     heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
     base: str | None = None  #: the commit it starts from: these, combined
     conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
+    start: str | None = None  #: the commit its workspace begins with, where that is not its base
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back

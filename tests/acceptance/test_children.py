@@ -17,6 +17,8 @@ def wait(child):
     return told
 """
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def repo(corral: Corral) -> Repo:

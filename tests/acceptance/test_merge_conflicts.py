@@ -35,7 +35,7 @@ def together(corral: Corral, kind: str) -> Repo:
     repo.commit({})
     script, meanwhile, _, _ = KINDS[kind]
     work(corral, repo, script)
-    subprocess.run(["sh", "-c", meanwhile], cwd=repo.folder, check=True)
+    subprocess.run(["sh", "-ec", meanwhile], cwd=repo.folder, check=True, timeout=60)
     repo.commit({})
     return repo
 
@@ -119,6 +119,19 @@ def test_a_merge_in_conflict_is_given_up(corral: Corral) -> None:
     assert corral("merge", "@last", "--abort").code == 0
     assert merge_state(corral)["status"] == "ready"
     assert looks(repo) == before
+
+
+def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> None:
+    repo = together(corral, "contents")
+    assert corral("merge", "@last").code == 3
+    (entry,) = corral("inbox", "--json").json
+    assert entry["kind"] == "conflict"
+    assert "a.txt" in entry["text"]
+    assert corral("answer", entry["id"], "theirs").code == 0
+    merged = corral("merge", "@last")
+    assert merged.code == 0, merged
+    assert "THEIRS" in (repo.folder / "a.txt").read_text()
+    assert corral("inbox", "--json").json == []
 
 
 def test_an_agent_settles_it_and_the_result_is_proven(corral: Corral) -> None:

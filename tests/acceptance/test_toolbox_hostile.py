@@ -9,6 +9,8 @@ from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.talkers import caller, command, flow, going, left, node
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def repo(corral: Corral) -> Repo:

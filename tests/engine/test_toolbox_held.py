@@ -35,7 +35,7 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
 
     def toolbox(number: int) -> Toolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")
-        return Toolbox(office, Recorder(record, store, office.listen, None), node, host)
+        return Toolbox(office, Recorder(record, store, office.listen, node.task), node, host)
 
     async def held() -> float:
         threads = threading.active_count()

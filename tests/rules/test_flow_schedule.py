@@ -151,7 +151,10 @@ def test_neither_the_order_of_ends_nor_crashes_change_what_becomes_of_a_flow(flo
         name: state.status for name, state in second.states.items()
     }
     assert first.finish == second.finish
-    assert sorted(first.begun) == sorted(second.begun)
+    alone = {node.id for node in flow.nodes if not node.rivals}  # a race may be decided before everybody has begun
+    assert sorted(name for name in first.begun if name in alone) == sorted(
+        name for name in second.begun if name in alone
+    )
 
 
 def test_a_stop_settles_everything() -> None:

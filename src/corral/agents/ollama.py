@@ -16,6 +16,7 @@ FACTS = AgentFacts(
     models="qwen2.5-coder:32b",
     resumes=True,
     reports_cost=True,
+    local=True,
     install="start a server (ollama serve) and say where it is: OLLAMA_HOST=localhost:11434",
 )
 

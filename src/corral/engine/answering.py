@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from corral.engine import document
+from corral.engine import document, money
 from corral.errors import BadRequest
 from corral.model import OPEN, Entry
+from corral.rules import budget
 from corral.rules.inbox import understood
 from corral.world.store import inbox
 from corral.world.store.sqlite import Store
@@ -20,8 +21,13 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
     if entry is None:
         raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
     meant = understood(entry.choices, text)
+    if entry.about == "budget" and budget.amount(text, 1.0) is None:
+        meant = None
     if entry.open and meant is None:
-        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint="say one of: " + ", ".join(entry.choices))
+        raise BadRequest(
+            f"`{text}` is no answer to: {entry.text}",
+            hint="say one of: " + ", ".join(entry.choices or ("yes", "no", "an amount in USD")),
+        )
     if meant is None or not inbox.answer(store, number, meant, by, now):
         taken = inbox.find(store, number) or entry
         words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
@@ -32,6 +38,9 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
 def told(store: Store, entry: Entry) -> Entry:
     """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
     status, driven = _state(store, entry.run)
+    if entry.about == "budget" and (words := money.allow(store, entry)):
+        inbox.note_outcome(store, entry.id, words)
+        return inbox.find(store, entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):
         inbox.note_outcome(store, entry.id, f"go on with corral resume {entry.run}")
     return inbox.find(store, entry.id) or entry

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import structs
+
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import briefing, forms, hooks, judgement, scoping, scoring, starting
@@ -19,6 +21,7 @@ from corral.engine.host import Ears, Host
 from corral.engine.letterbox import Letterbox
 from corral.engine.network import is_open
 from corral.engine.outfit import Outfit
+from corral.engine.purse import Terms
 from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
@@ -26,8 +29,8 @@ from corral.engine.turns import Scene, Turns
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
-from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport
-from corral.rules import judge, lanes, naming, prompt, receipts
+from corral.model import AttemptRecord, CheckResult, ErrorClass, Failure, Receipt, SandboxReport, Tokens
+from corral.rules import budget, judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
 from corral.world.process import Limits
@@ -94,8 +97,7 @@ class AttemptCourse:
             return
         dressed = await forms.as_installed(self._dress(), self.host.state)
         self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
-        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
-            self._park(*cooling)
+        if not await self._may_start(dressed):
             return
         self._hooks = dressed.hooks
         await hooks.run("before_start", self._hooks, self._about())
@@ -114,7 +116,9 @@ class AttemptCourse:
             await starting.find_base(self.recorder, self.node, self.host)
             if record.candidates:
                 self.node = await judgement.briefed(self.node, self.host, record.candidates)
-            made, _ = await asyncio.gather(self.host.make(self.folder, self.host.base), self._guard.look())
+            made, _ = await asyncio.gather(
+                self.host.make(self.folder, record.start or self.host.base), self._guard.look()
+            )
             guide = briefing.guide(made.tree, dressed.agent.facts.reads)
             told = self._told(guide)
         letters = self._letterbox(dressed)
@@ -133,7 +137,7 @@ class AttemptCourse:
             model=self.attempt.model,
             session=self.attempt.session if record.continues else None,
             interrupted=record.continues is not None,
-            budget_usd=self.recorder.remaining_usd(),
+            budget_usd=self.recorder.purse.left(),
             read_only=task.read_only,
             number=self.attempt.number,
             mcp=dressed.servers(),
@@ -158,7 +162,7 @@ class AttemptCourse:
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self.host.plan.toolbox.enabled else None
-        return Ears(self._hear, self._guard.reached, self.recorder.meter, tools)
+        return Ears(self._hear, self._guard.reached, self._meter, tools)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -178,6 +182,31 @@ class AttemptCourse:
             return None
         letterbox = Letterbox(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
+
+    async def _may_start(self, dressed: Outfit) -> bool:
+        """Look whether its agent has quota and there is money for it; hold that money."""
+        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
+            self._park(*cooling)
+            return False
+        if not await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo):
+            return True
+        self.record.outcome, self.attempt.error = "over_budget", self._out_of_money()
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
+        return False
+
+    def _terms(self, dressed: Outfit) -> Terms:
+        plan = self.host.plan
+        facts = dressed.agent.facts
+        return Terms(
+            budget=dressed.budget,
+            fixed_usd=dressed.profile.cost_usd,
+            local=facts.local or self.node.kind == "run",
+            tells=facts.reports_cost or facts.reports_tokens,
+            flow_usd=plan.flow.budget_usd,
+            sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
+            go_on=plan.go_on,
+        )
 
     def _park(self, until: float, reason: str) -> None:
         """End an attempt before it starts: its agent's quota is known to be used up."""
@@ -225,7 +254,16 @@ class AttemptCourse:
         self._guard.heard(event, (str(self.folder),))
         if isinstance(event, Asked):
             self._questions.heard(self.recorder.redactor.value(event))
-        if self.recorder.over_budget:
+        self._watch_money()
+
+    def _meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
+        self.recorder.purse.meter(model, tokens, answer)
+        if self.recorder.gauge is not None:
+            self.recorder.gauge.metered(model, tokens)
+        self._watch_money()
+
+    def _watch_money(self) -> None:
+        if self.recorder.purse.over or self.recorder.purse.too_long:
             self.host.stop.set()
 
     def _take(self, why: str) -> None:
@@ -239,14 +277,25 @@ class AttemptCourse:
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
         self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
-        if self.recorder.over_budget:
-            verdict = Verdict("over_budget")
+        purse = self.recorder.purse
+        if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
+            verdict = Verdict("over_budget", self._out_of_money())
         self.record.outcome = verdict.status if verdict else "done"
         self.attempt.error = verdict.error if verdict else None
         if ended:
             self.record.denied = ended.denied
-        if self.record.cost_usd is not None:
-            self.attempt.cost = Cost(self.record.cost_usd, "fixed")
+        self.attempt.cost = purse.cost()
+
+    def _out_of_money(self) -> Failure:
+        """Say which limit stopped it, and ask a person whether it may go on."""
+        purse = self.recorder.purse
+        question = purse.question()
+        if question:
+            entry = self._desk.ask(question)
+            if not entry.open:  # that was answered, and is used up again
+                entry = self._desk.ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
+            return Failure("denied", budget.words(purse.over) if purse.over else "", f"corral answer {entry.id} yes")
+        return Failure("denied", purse.too_long or "its own limit of money is used up")
 
     async def _collect(self) -> None:
         taken, _ = await asyncio.gather(
@@ -363,6 +412,7 @@ class AttemptCourse:
             self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
         with self.recorder.transaction():
             self.recorder.emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
+            self.recorder.purse.settle()
             self.recorder.step("over")
 
     def _receipt(self, commit: str) -> Receipt:

@@ -22,7 +22,9 @@ from corral.model import OPEN, RunPlan, RunRecord
 from corral.rules import naming, spawning
 from corral.rules.spawning import Standing
 from corral.rules.tools import SpawnTask
+from corral.world import custody
 from corral.world.store.children import Child
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import LEASE_SECONDS
 
 MOST_OUTPUT = 20_000  #: characters of a child's output that are told with its result
@@ -58,6 +60,7 @@ class Children:
             )
             self._office.store.add_run(record)
             self._office.lineage.add(child)
+            Ledger(self._office.store, custody.alive).adopt(run, self._run)
         why = f" ({asked.reason})" if asked.reason else ""
         role = f" as {asked.role}" if asked.role else ""
         self._recorder.emit(Noted(f"spawned run {run}: {choice}{role}{why}"))
@@ -95,10 +98,13 @@ class Children:
         for child in self._office.lineage.below_attempt(self._attempt):
             self._office.family.abandon(child.run)
 
-    def spent_usd(self) -> float:
-        """Return what all below this attempt has cost so far."""
-        lineage = self._office.lineage
-        return sum(lineage.spent_usd(child.run) for child in lineage.below_attempt(self._attempt))
+    def held_usd(self) -> float:
+        """Return what all below this attempt has cost, and what those at work were promised."""
+        lineage, held = self._office.lineage, 0.0
+        for child in lineage.below_attempt(self._attempt):
+            at_work = self._office.store.run(child.run).status in OPEN
+            held += max(lineage.spent_usd(child.run), (child.budget_usd or 0.0) if at_work else 0.0)
+        return held
 
     # --- parts of a child
 
@@ -126,15 +132,8 @@ class Children:
 
     def _left_usd(self) -> float | None:
         """Return what neither this attempt nor a child has spent or been promised."""
-        left = self._recorder.remaining_usd()
-        if left is None:
-            return None
-        left -= max(self._recorder.attempt.cost.usd or 0.0, self._recorder.record.cost_usd or 0.0)
-        for child in self._office.lineage.below_attempt(self._attempt):
-            spent = self._office.lineage.spent_usd(child.run)
-            if child.budget_usd is not None and self._office.store.run(child.run).status in OPEN:
-                left -= max(0.0, child.budget_usd - spent)  # what it has spent is taken off already
-        return left
+        left = self._recorder.purse.left()
+        return None if left is None else left - self._recorder.purse.spent
 
     def _choice(self, asked: str) -> AgentChoice:
         flow, rules = self._host.plan.flow, self._host.plan.toolbox

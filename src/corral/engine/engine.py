@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,27 +27,30 @@ from corral.world.trust import Trust
 if TYPE_CHECKING:
     from corral.engine.access import Access
     from corral.engine.automation import Automation
+    from corral.engine.cleaning import Cleaned
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
+    from corral.engine.keeping import Restored
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
     from corral.engine.outgoing import Webhooks
+    from corral.engine.pending import Queue
     from corral.engine.post import Posted
-    from corral.engine.queueing import Queue
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
     from corral.flow import Flow
-    from corral.merging import MergeRecord, MergeRequest, Preview
+    from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
     from corral.serving import Logged, RunFilter, Ticket
+    from corral.world.snapshots import Snapshot
 
     Sink = Callable[[bytes], object]
     Say = Callable[[str], None]
 
 
-PARKED = ("limited", "waiting")  #: on a quota: a person wakes it up
+PARKED = ("limited", "waiting", "over_budget")  #: on a quota, a question or a budget: a person wakes it up
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
 
 
@@ -97,7 +100,7 @@ class Engine:
     @property
     def queue(self) -> Queue:
         """Return what waits to be taken up."""
-        from corral.engine.queueing import Queue  # noqa: PLC0415
+        from corral.engine.pending import Queue  # noqa: PLC0415
 
         return Queue(self.store)
 
@@ -285,6 +288,19 @@ class Engine:
         inbox.answer_due(self.store, time.time())
         return inbox.newest(self.store, 1000) if whole else inbox.waiting(self.store)
 
+    # --- money
+
+    def settings(self, folder: Path) -> config.Config:
+        """Return what holds for this person in a folder; what is not trusted there is left out."""
+        file = self.settings_file(folder)
+        return config.load(file.parent if file else None)
+
+    def halt(self, by: str) -> list[str]:
+        """Stop every run now, whoever drives it, and let none start; return which."""
+        from corral.engine import money  # noqa: PLC0415
+
+        return money.halt(self.store, by)
+
     # --- act
 
     async def answer(self, number: str, text: str, by: str) -> Entry:
@@ -301,9 +317,10 @@ class Engine:
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
-        from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
+        from corral.engine import money, submit  # noqa: PLC0415 -- reading commands start without it
 
-        _ = self.store  # an unusable state folder is found before anything else
+        if halted := money.halted(self.store):
+            raise BadRequest(f"everything is halted ({halted.where})", hint="corral halt --off")
         submission = await submit.prepare(request, self.home)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
@@ -315,9 +332,9 @@ class Engine:
 
     def submitted(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""
-        from corral.engine import queueing  # noqa: PLC0415
+        from corral.engine import pending  # noqa: PLC0415
 
-        return queueing.before(self.store, ticket, request)
+        return pending.before(self.store, ticket, request)
 
     async def enqueue(
         self,
@@ -327,13 +344,13 @@ class Engine:
         vet: Callable[[RunPlan], None] = lambda _: None,
     ) -> str:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
-        from corral.engine import queueing  # noqa: PLC0415
+        from corral.engine import pending  # noqa: PLC0415
 
         submission = await self.prepare(request)
         vet(submission.plan)
         for note in submission.notes:
             say(note)
-        return queueing.add(self.store, self._record(submission.plan, None), ticket, request)
+        return pending.add(self.store, self._record(submission.plan, None), ticket, request)
 
     def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
@@ -576,6 +593,13 @@ class Engine:
             record = await resolution.by_agent(self, merger, request, record)
         return record
 
+    async def merge_queue(self, names: Sequence[str], request: MergeRequest, say: Callable[[str], None]) -> QueueRecord:
+        """Land several runs in order, tested together; without names go on with what was cut off."""
+        from corral.engine.queueing import Queue  # noqa: PLC0415
+
+        mergers = [self._merger(name, say) for name in names]
+        return await Queue(self.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
     def abort_merge(self, name: str) -> Run:
         """Give up a merge that is in conflict."""
         merger = self._merger(name, _unsaid)
@@ -588,6 +612,37 @@ class Engine:
 
         return await undoing.undo(self.store, self.store.find(name) if name else None, folder, say)
 
+    async def overlap(self, folder: Path) -> Overlap:
+        """Return the unmerged work of a repository, and what of it will clash."""
+        from corral.engine import overlap  # noqa: PLC0415
+
+        return await overlap.overlap(self.store, folder)
+
+    async def kept(self, attempt: str) -> list[Snapshot]:
+        """Return what is kept of an attempt, oldest first."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return (await keeping.kept(self.store, attempt))[1]
+
+    async def restore(self, attempt: str, into: str | None) -> Restored:
+        """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
+        from corral.engine import keeping  # noqa: PLC0415
+
+        return await keeping.restore(self.store, attempt, into)
+
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        from corral.engine import cleaning  # noqa: PLC0415
+        from corral.rules.cleaning import Limits, age, size  # noqa: PLC0415
+
+        unsaid = older is None and keep is None and disk is None
+        limits = Limits(
+            older_seconds=age(older or "30d") if older or unsaid else None,
+            keep=keep,
+            disk_bytes=size(disk) if disk else None,
+        )
+        return await cleaning.clean(self.store, limits, dry=dry)
+
     def _merger(self, name: str, say: Callable[[str], None]) -> Merger:
         from corral.engine.merging import Merger  # noqa: PLC0415
         from corral.engine.places import repository_of  # noqa: PLC0415
@@ -597,17 +652,18 @@ class Engine:
         return Merger(self.store, run, repository, say)
 
     async def _settle_merge(self, entry: Entry) -> None:
-        """Carry out what a person wants of a merge that is in conflict."""
+        """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
         from corral.merging import MergeRequest  # noqa: PLC0415
 
+        if self.store.run(entry.run).status in OPEN:
+            return
         if entry.answer == "abort":
             self.abort_merge(entry.run)
             outcome = "nothing was moved"
         else:
-            strategy = "ours" if entry.answer == "ours" else "theirs"
             waiting = merges.latest(merges.of_run(self.store, entry.run))
             into = waiting.into if waiting else None
-            record = await self.merge(MergeRequest(run=entry.run, strategy=strategy, into=into), _unsaid)
+            record = await self.merge(MergeRequest(run=entry.run, into=into), _unsaid)
             outcome = f"{record.state} into {record.into}"
         inbox.note_outcome(self.store, entry.id, outcome)
 
@@ -615,12 +671,14 @@ class Engine:
         """Open a parked run again: the person says that its quota is back."""
         with self.store.transaction():
             for node in self.store.nodes(run):
-                if node.status in PARKED:
+                waited = node.status == "skipped" and (node.reason or "").endswith(("is over_budget", "is limited"))
+                if node.status in PARKED or waited:
                     self.store.move_node(run, NodeState(id=node.id, status="queued"))
             for parked in self.store.attempts(run):
-                if parked.attempt.status == "limited":
+                if parked.attempt.status in ("limited", "over_budget"):
                     parked.until = 0.0
-                    self.store.warm_up(parked.attempt.agent)
+                    if parked.attempt.status == "limited":
+                        self.store.warm_up(parked.attempt.agent)
                     self.store.save_attempt(parked)
             self.store.move_run(run, "queued", None, None)
 

@@ -129,6 +129,8 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         raise BadRequest("the task holds a NUL byte", hint="a task is plain text")
     if len(prompt.encode()) > MOST_TASK:
         raise BadRequest("the task is longer than 10 MB", hint="put material into files of the repository")
+    if request.max_tokens is not None and request.max_tokens <= 0:
+        raise BadRequest(f"--max-tokens {request.max_tokens}: more than 0", hint="leave it out for no limit")
     if request.retries is not None and request.retries < 0:
         raise BadRequest(f"--retries {request.retries}: not less than 0")
     return Task(
@@ -140,6 +142,7 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
         skills=tuple((name, "") for name in request.skills),
         read_only=request.read_only,
         budget_usd=_budget(request, settings),
+        max_tokens=request.max_tokens,
         retries=request.retries if request.retries is not None else settings.retries_asked,
     )
 

@@ -8,6 +8,7 @@ import io
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -29,7 +30,7 @@ from corral.model import CheckResult, Level, Net, RunPlan, Tokens
 from corral.rules import naming, results
 from corral.rules.redact import Redactor, likely
 from corral.rules.results import junit
-from corral.world import caches, collecting, process, workspace
+from corral.world import caches, collecting, process, snapshots, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits, Talk
@@ -63,7 +64,7 @@ class Ears(Struct, frozen=True):
 
     emit: Callable[[Event], None]
     reached: Callable[[str, int, bool, str], None]
-    metered: Callable[[str | None, Tokens], None]
+    metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
 
 
@@ -205,13 +206,14 @@ class Host:
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
         )
         try:
-            ended = await self._follow(
-                listening,
-                ears.tools.finished if ears.tools else asyncio.Event(),
-                lambda stop: self.boxes.follow(
-                    structs.replace(program, stop=stop), box, limits, network, listening.talk
-                ),
-            )
+            async with self._keeping(made):
+                ended = await self._follow(
+                    listening,
+                    ears.tools.finished if ears.tools else asyncio.Event(),
+                    lambda stop: self.boxes.follow(
+                        structs.replace(program, stop=stop), box, limits, network, listening.talk
+                    ),
+                )
         finally:
             self._listening = None
             self.unreached, self.last_words = network.trouble, listening.errors
@@ -330,6 +332,33 @@ class Host:
 
     # --- what it did
 
+    async def snapshot(self, made: Workspace) -> str | None:
+        """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
+        place = made.tree.parent / "snap"
+        place.mkdir(mode=0o700, exist_ok=True)
+        snapshots.prepare(made, place, self._owner)
+        box = structs.replace(self.boxes.box(made, made.tree.parent, writable=(place,)), file_mb=None, cpu_seconds=None)
+        await self._aside(snapshots.command(place, self.base), box, "be kept")
+        async with self.repository_lock():
+            return await snapshots.take(self.repository, place, self.attempt, datetime.now(UTC))
+
+    @contextlib.asynccontextmanager
+    async def _keeping(self, made: Workspace) -> AsyncGenerator[None]:
+        """Make snapshots from time to time; one that fails is no reason to stop the agent."""
+
+        async def keep() -> None:
+            while True:
+                await asyncio.sleep(self.plan.setup.snapshot_seconds)
+                with contextlib.suppress(CorralError, OSError):
+                    await self.snapshot(made)
+
+        keeping = asyncio.create_task(keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
     async def collect(self, folder: Path, node: str, run: str) -> Taken:
         """Take all the agent's work into the repository."""
         made, out = workspace.made_before(folder / "work"), folder / "out"
@@ -357,7 +386,7 @@ class Host:
     def _message(self) -> str:
         return f"{_subject(self.task)}\n\nCorral-Attempt: {self.attempt}\n"
 
-    def repository_lock(self) -> contextlib.AbstractAsyncContextManager[None]:
+    def repository_lock(self) -> contextlib.AbstractAsyncContextManager[int]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
         name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
         return locked(self.state / "locks" / name)

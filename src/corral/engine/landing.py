@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -27,9 +27,15 @@ class Lander:
     def __init__(self, store: Store, repository: Repository, say: Say) -> None:
         self.store, self.repository, self.say = store, repository, say
 
-    def alone(self) -> contextlib.AbstractAsyncContextManager[None]:
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
         """Hold the merge lock of the repository: one merge at a time, over all processes."""
-        return locked(self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}")
+        async with locked(self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}") as held:
+            self.repository.keeps = (held,)
+            try:
+                yield
+            finally:
+                self.repository.keeps = ()
 
     # --- forward
 

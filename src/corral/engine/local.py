@@ -38,7 +38,7 @@ def here(plan: RunPlan, office: Office) -> Place:
     def course(record: AttemptRecord, node: Node) -> Course:
         host = Host(plan, node.task, repository, store.folder, record.attempt.id)
         host.base = record.base if record.base is not None else plan.base
-        recorder = Recorder(record, store, office.listen, node.task.budget_usd)
+        recorder = Recorder(record, store, office.listen, node.task)
         toolbox = Toolbox(office, recorder, node, host)
         return AttemptCourse(recorder, node, lambda: office.dress(record.attempt.agent), host, toolbox)
 

@@ -14,6 +14,7 @@ from corral.engine.gates import Gates
 from corral.engine.landings import Land as LandCall
 from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
+from corral.engine.money import allowed_usd
 from corral.engine.orders import Orders
 from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
@@ -53,6 +54,7 @@ class Drive:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
         records = self.store.attempts(self.run)
         await self._remove_leavings(records)
+        self.schedule.allowed_usd = allowed_usd(self.store, self.run)
         self.schedule.load(self.store.nodes(self.run), records)
         self._orders.take()
         for work in (self._keep_flushing(), self._keep_lease(), self._orders.hear()):
@@ -139,7 +141,8 @@ class Drive:
         """Do what is decided; return whether the run is over, until when to wait, and which attempts to drive."""
         records = [record for action in actions if (record := self._do(action))]
         if actions and isinstance(last := actions[-1], Finish):
-            self._gates.withdraw(f"the run is {last.status}")
+            if last.status != "over_budget":  # that it asks whether it may go on still holds
+                self._gates.withdraw(f"the run is {last.status}")
             self._move(last.status, last.reason)
             return True, None, []
         if self._gates.answered_meanwhile:
@@ -245,7 +248,9 @@ class Drive:
             record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
             record.fed_back = prompt.feedback(before.attempt)
-        if action.onto and before.attempt.commit:
+        if action.onto and before.attempt.status == "over_budget":
+            record.heads, record.start = before.heads, before.attempt.commit
+        elif action.onto and before.attempt.commit:
             record.heads = (before.attempt.commit,)
         record.steers = before.steers
 

@@ -16,7 +16,6 @@ from corral.errors import BadRequest, ChecksFailed
 from corral.events import Noted
 from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Preview
 from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
-from corral.rules import inbox as inbox_rules
 from corral.rules import merging as rules
 from corral.rules import naming
 from corral.world import landing, merging, resolving
@@ -106,9 +105,9 @@ class Merger:
         worked = await self.work_out(request)
         if worked.merged.conflicts:
             return self._conflict(request, worked)
-        after = await self._commit(request, worked)
+        after = await self.make_commit(request, worked)
         worked = structs.replace(worked, after=after)
-        record = self._record(request, worked)
+        record = self.new_record(request, worked)
         if after == worked.before:
             self.say(f"{record.into} has this already")
             last = merges.latest(merges.of_run(self.store, self.run.run))
@@ -118,7 +117,8 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
-        self._note(
+        _settle_question(self.store, self.run.run, "settled")
+        self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
         return record
@@ -128,23 +128,24 @@ class Merger:
         worked = structs.replace(worked, merged=Merged(tree))
         waiting = self._waiting()
         async with self.lander.alone():
-            worked = structs.replace(worked, after=await self._commit(request, worked))
-            record = await self.lander.land(self._record(request, worked), autostash=request.autostash)
+            worked = structs.replace(worked, after=await self.make_commit(request, worked))
+            record = await self.lander.land(self.new_record(request, worked), autostash=request.autostash)
         if waiting:
             merges.drop(self.store, waiting)
-        self._note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
+        _settle_question(self.store, self.run.run, "settled")
+        self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
     def _conflict(self, request: MergeRequest, worked: Worked) -> MergeRecord:
         before = self._waiting()
         choices = before.choices if before else ()
         record = structs.replace(
-            self._record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
+            self.new_record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
         )
         record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
         merges.save(self.store, record)
         names = ", ".join(conflict.path for conflict in record.conflicts)
-        self._note(f"not merged into {record.into}: conflicts in {names}")
+        self.note(f"not merged into {record.into}: conflicts in {names}")
         _ask_person(self.store, record)
         return record
 
@@ -159,9 +160,11 @@ class Merger:
         if waiting is None:
             raise BadRequest(f"run {self.run.run} has no merge in conflict")
         merges.drop(self.store, waiting)
-        self._note(f"the merge into {waiting.into} was given up")
+        _settle_question(self.store, self.run.run, "abort")
+        self.note(f"the merge into {waiting.into} was given up")
 
-    def _record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+    def new_record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
+        """Return what is to be stored of a merge."""
         return MergeRecord(
             run=self.run.run,
             git_dir=str(self.repository.git_dir),
@@ -174,7 +177,8 @@ class Merger:
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
         )
 
-    def _note(self, words: str) -> None:
+    def note(self, words: str) -> None:
+        """Write down, in the log of the run, what became of its merge."""
         self.store.note(self.run.run, Noted(words), at=time.time())
         self.store.flush()
 
@@ -182,16 +186,17 @@ class Merger:
 
     async def work_out(self, request: MergeRequest) -> Worked:
         """Return what would come of a merge; only objects are written."""
-        ref, before = await self._target(request)
+        ref, before = await self.target(request)
         candidate = await self.candidate(request)
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
             return Worked(candidate=candidate, ref=ref, before=before, merged=worked)
-        merged = await self._merged(request, before, candidate.commit)
+        merged = await self.merge_with(request, before, candidate.commit)
         return Worked(candidate=candidate, ref=ref, before=before, merged=merged)
 
-    async def _merged(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
+    async def merge_with(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
+        """Merge a commit with another, as the strategy and the choices that were made say."""
         if before is None:
             return Merged(await self.repository.tree_of(commit))
         merged = await merging.merge_trees(self.repository, before, commit)
@@ -201,7 +206,7 @@ class Merger:
             merged = await resolving.prefer(self.repository, merged, request.strategy)
         return merged
 
-    async def _target(self, request: MergeRequest) -> tuple[str, str | None]:
+    async def target(self, request: MergeRequest) -> tuple[str, str | None]:
         """Return the ref to move, and where it is now."""
         into = request.into or self.plan.into
         if into is None:
@@ -282,6 +287,8 @@ class Merger:
         waiting = self._waiting()
         choices = dict(waiting.choices) if waiting else {}
         paths = {conflict.path for conflict in merged.conflicts}
+        if waiting and (side := _answer(self.store, waiting)):
+            choices = {**dict.fromkeys(paths, side), **choices}
         for path, text in request.resolve:
             if path not in paths and path not in choices:
                 raise BadRequest(f"--resolve {path}: that is not in conflict", hint="in conflict: " + ", ".join(paths))
@@ -304,7 +311,7 @@ class Merger:
 
     # --- making it
 
-    async def _commit(self, request: MergeRequest, worked: Worked) -> str:
+    async def make_commit(self, request: MergeRequest, worked: Worked) -> str:
         """Make the commit that the branch will point to."""
         before, commit, tree = worked.before, worked.candidate.commit or "", worked.merged.tree
         by = await self.repository.identity()
@@ -346,7 +353,7 @@ class Merger:
         if failed:
             tail = "".join(f"\n  | {line}" for line in failed[0].output.splitlines()[-10:])
             words = f"`{failed[0].command}` fails on the merged tree; nothing was moved{tail}"
-            self._note(words)
+            self.note(words)
             raise ChecksFailed(words, hint="each side may be good alone; --no-checks lands it all the same")
         return tuple(results)
 
@@ -369,16 +376,16 @@ class Merger:
             worked = await self.work_out(request)
             if worked.merged.conflicts:
                 return self._conflict(request, worked)
-            after = await self._commit(structs.replace(request, strategy="auto"), worked)
+            after = await self.make_commit(structs.replace(request, strategy="auto"), worked)
             checks = await self._prove(request, worked, after)
             ref = "refs/heads/" + naming.merged_branch(self.run.run)
             record = structs.replace(
-                self._record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
+                self.new_record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
             )
             if record.before == after:
                 return merges.add(self.store, structs.replace(record, state="merged"))
             record = await self.lander.land(structs.replace(record, checks=checks))
-        self._note(f"made the branch {record.into}")
+        self.note(f"made the branch {record.into}")
         return record
 
 
@@ -392,5 +399,18 @@ def _checks(checks: Sequence[str]) -> str:
 
 def _ask_person(store: Store, record: MergeRecord) -> None:
     """Put a conflict before a person."""
-    question = inbox_rules.conflict(record.run, record.id, record.into, [each.path for each in record.conflicts])
-    inbox.ask(store, structs.replace(question, deadline=time.time() + inbox_rules.WEEK), time.time())
+    inbox.ask(store, rules.question(record, time.time()), time.time())
+
+
+def _answer(store: Store, record: MergeRecord) -> Choice | None:
+    """Return what a person has answered to a conflict: a side for all of it."""
+    for entry in inbox.of_run(store, record.run):
+        if entry.key == rules.question(record, 0.0).key and entry.answer in ("ours", "theirs"):
+            return Choice(side="ours" if entry.answer == "ours" else "theirs")
+    return None
+
+
+def _settle_question(store: Store, run: str, words: str) -> None:
+    for entry in inbox.of_run(store, run):
+        if entry.about == "merge" and entry.open:
+            inbox.answer(store, entry.id, words, "corral merge", time.time())

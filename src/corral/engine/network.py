@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -67,7 +68,7 @@ class Network:
             self._words = [word for word in self._words if word != REGISTRIES] + named
             self._told = registries.settings(os.environ)
 
-    def dress(self, dressed: Outfit, metered: Callable[[str | None, Tokens], None]) -> Outfit:
+    def dress(self, dressed: Outfit, metered: Callable[[str | None, Tokens, int], None]) -> Outfit:
         """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
         facts, profile = dressed.agent.facts, dressed.profile
         provider = facts.provider
@@ -82,7 +83,13 @@ class Network:
             self._words += profile.hosts
             return dressed
         self._words += profile.hosts
-        self._meter = lambda kind: Meter(kind, metered)
+        answers = itertools.count(1)
+
+        def meter(kind: str) -> Meter:
+            answer = next(answers)
+            return Meter(kind, lambda model, tokens: metered(model, tokens, answer))
+
+        self._meter = meter
         ca_file = dressed.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
         self._upstream = Upstream(url, ca_file=ca_file)
         mask = f"sk-corral-{secrets.token_hex(16)}"

@@ -15,6 +15,7 @@ from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
 from corral.config import Config
 from corral.errors import BadRequest, Untrusted
+from corral.money import Budget
 from corral.world.sandbox import visible
 
 PACKAGE = Path(__file__).parent.parent  #: of an editable installation it lies outside the virtual environment
@@ -35,6 +36,7 @@ class Outfit(Struct, frozen=True):
     env: Mapping[str, str]
     hooks: tuple[Hook, ...] = ()
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
+    budget: Budget = Budget()
 
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         """Return the argv to start and what must be readable for it, and for the servers it starts itself."""
@@ -148,7 +150,7 @@ def outfit(name: str, config: Config) -> Outfit:
     agent, profile = placed(name, config)
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
-    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks, config.mcp)
+    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks, config.mcp, config.budget)
 
 
 def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from msgspec import structs
 
 from corral.engine.asking import Desk
+from corral.engine.purse import Purse
 from corral.engine.telling import Listener, tell
 from corral.events import (
     VITAL,
@@ -25,11 +26,13 @@ from corral.events import (
     Spent,
     Started,
 )
+from corral.flow import Task
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
 from corral.rules import quota
 from corral.rules.redact import Redactor
 from corral.rules.window import Gauge
 from corral.world.clock import zone
+from corral.world.store import quotas
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -41,18 +44,16 @@ MOST_REASON = 500
 class Recorder:
     """Takes down one attempt."""
 
-    def __init__(self, record: AttemptRecord, store: Store, listen: Listener, budget_usd: float | None) -> None:
+    def __init__(self, record: AttemptRecord, store: Store, listen: Listener, task: Task) -> None:
         self.record, self.attempt = record, record.attempt
-        self._store, self._listen, self._budget_usd = store, listen, budget_usd
+        self._store, self._listen = store, listen
+        self.purse = Purse(record, store, task, lambda words: self.emit(Noted(words)))
         self._events = self._vital = self._bytes = 0
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
-        self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it spawned have cost
-        self._metered = Tokens()
         self._metered_before = Tokens()
         self.gauge: Gauge | None = None  #: of its present turn
         self.has_account = False  #: its quota is one for all runs of its agent
-        self.over_budget = False
         self.ended: Ended | None = None  #: its last word so far
 
     def step(self, phase: Phase) -> None:
@@ -66,7 +67,7 @@ class Recorder:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
         self.settle_tokens()
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
-        self._metered_before = self._metered
+        self._metered_before = self.purse.metered
         self.ended = None
 
     def desk(self) -> Desk:
@@ -84,6 +85,7 @@ class Recorder:
         if usd is not None and math.isfinite(usd) and usd > 0:
             self._usd_before += usd
             self.attempt.cost = Cost((self.attempt.cost.usd or 0.0) + usd, "reported")
+            self.purse.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Take several things down at once, or none."""
@@ -113,16 +115,10 @@ class Recorder:
         self._store.note_encoded(run, body, at=time.time(), node=node, attempt=self.attempt.id)
         tell(self._listen, Heard(run, node, self.attempt.id, event))
 
-    def meter(self, _model: str | None, tokens: Tokens) -> None:
-        """Count what passed between the agent and its provider, for agents that do not tell."""
-        self._metered += tokens
-        if self.gauge is not None:
-            self.gauge.metered(_model, tokens)
-
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing."""
         if self.attempt.tokens == self._tokens_before:
-            self.attempt.tokens = self._tokens_before + self._metered.less(self._metered_before)
+            self.attempt.tokens = self._tokens_before + self.purse.metered.less(self._metered_before)
 
     def cooldown(self) -> tuple[float, str] | None:
         """Return until when its agent's quota is used up, as any run found out; None if it is not."""
@@ -167,6 +163,9 @@ class Recorder:
                 self.step(self.record.phase)
             case Limited(until=until, message=message):
                 self.record.until = until
+                quotas.learn(
+                    self._store, self.attempt.agent, self.attempt.model, until, message[:MOST_REASON], time.time()
+                )
                 if self.has_account and until is not None and until > time.time():
                     self._store.cool_down(self.attempt.agent, until, message[:MOST_REASON])
             case Ended():
@@ -194,19 +193,10 @@ class Recorder:
         self.attempt.tokens = self._tokens_before + spent.tokens
         usd = None if spent.usd is None else self._usd_before + spent.usd
         if usd is None or not math.isfinite(usd) or usd < (self.attempt.cost.usd or 0.0):
+            self.purse.told_tokens(self.attempt.tokens)
             return
         self.attempt.cost = Cost(usd, "reported")
-        remaining = self.remaining_usd()
-        if remaining is not None and usd > remaining:
-            self.over_budget = True
-
-    def remaining_usd(self) -> float | None:
-        """Return what earlier tries of this node left of its budget."""
-        if self._budget_usd is None:
-            return None
-        tries = [each.attempt for each in self._store.attempts(self.record.run) if each.node == self.record.node]
-        before = sum(each.cost.usd or 0.0 for each in tries if each.id != self.attempt.id)
-        return self._budget_usd - before - self.below_usd()
+        self.purse.reported(usd, self.attempt.tokens)
 
 
 def _cut(event: Event) -> Event:

@@ -109,6 +109,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         setup=settings.setup,
         condense=settings.condense,
         level=level,
+        go_on=request.yes,
         scopes=scopes,
         ignore=ignore,
         merge=request.merge,

@@ -52,7 +52,7 @@ async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
         made = await beside.make(folder, None)
         await beside.fit(made, scoping.of_agent(plan.scopes, name))
         asked = AgentTask(prompt=told, workspace="", home="", model=model or None, read_only=True)
-        ears = Ears(heard.append, _unheard, lambda _, tokens: metered.append(tokens))
+        ears = Ears(heard.append, _unheard, lambda _, tokens, __: metered.append(tokens))
         ended = await beside.work(made, dressed, asked, LIMITS, ears)
     except (CorralError, OSError) as error:
         return Answer(trouble=str(error))

@@ -49,7 +49,7 @@ class Toolbox:
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None
-        recorder.below_usd = self.children.spent_usd
+        recorder.purse.below_usd = self.children.held_usd
 
     async def answer(self, body: bytes) -> bytes | None:
         """Answer what came over HTTP; None if nothing is to be said."""
@@ -58,11 +58,6 @@ class Toolbox:
         if not told:
             return None
         return ENCODER.encode(told if batch else told[0])
-
-    @property
-    def last(self) -> Ended | None:
-        """Return what its agent handed in, in this turn."""
-        return self._last
 
     def new_turn(self) -> None:
         """Its agent is started once more: an earlier result does not count."""
@@ -148,12 +143,6 @@ class Toolbox:
         body = ENCODER.encode(asked.result)
         if len(body) > tools.MOST_RESULT_BYTES:
             raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")
-        if self._node.output is not None:
-            taken = output.take(Ended(ok=True, output=asked.result), self._node.output)
-            if taken.misfits:
-                raise BadRequest(
-                    f"the result does not fit: {'; '.join(taken.misfits)}", hint="mend it, and finish again"
-                )
         text = asked.text or (asked.result if isinstance(asked.result, str) else body.decode())
         result = asked.result
         if self._node.output is not None:

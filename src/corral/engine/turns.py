@@ -45,7 +45,7 @@ class Turns:
     """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
 
     def __init__(self, recorder: Recorder, node: Node, host: Host, toolbox: Toolbox) -> None:
-        self.recorder, self.node, self.host, self.toolbox = recorder, node, host, toolbox
+        self.recorder, self.node, self.host, self._toolbox = recorder, node, host, toolbox
         self.record, self.attempt = recorder.record, recorder.attempt
         self._policy = host.plan.condense
         self._asked_again = False
@@ -70,11 +70,11 @@ class Turns:
         known = self.attempt.model or scene.dressed.profile.model
         self.recorder.gauge = Gauge(self._policy.at, windows.windows(self._policy.windows), known)
         ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
-        self.toolbox.last_word()
+        self._toolbox.last_word()
         return ended
 
     async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
-        ended = self._last_word()
+        ended = self.recorder.ended
         if self.host.stop.is_set() or why not in ENDED:
             return None
         well = ended is not None and ended.ok
@@ -86,12 +86,8 @@ class Turns:
         return self._again(scene, asked, wrong) if wrong else None
 
     def ended_well(self, why: str) -> bool:
-        ended = self._last_word()
+        ended = self.recorder.ended
         return why in ENDED and ended is not None and ended.ok and not self.host.stop.is_set()
-
-    def _last_word(self) -> Ended | None:
-        """Return what it handed in, or else what its program said last."""
-        return self.toolbox.last or self.recorder.ended
 
     @property
     def task(self) -> Task:
@@ -129,7 +125,7 @@ class Turns:
     def _again(self, scene: Scene, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
         """Ask once more for an output that fits; that is no retry, and uses up none."""
         self._asked_again = True
-        last = self._last_word()
+        last = self.recorder.ended
         said = last.text if last else ""
         session = self._session()
         told = output.asked_again(self.node.output or {}, wrong)
@@ -158,9 +154,9 @@ class Turns:
         return self.attempt.session if self.record.resumes else None
 
     def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
-        self.toolbox.new_turn()
+        self._toolbox.new_turn()
         self.host.keep("prompt-next.txt", told)
-        left = self.recorder.remaining_usd()
+        left = self.recorder.purse.left()
         return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
 
     # --- a window that is full

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from corral.model import YES_NO, Question
 
 DAY = 86400.0
-WEEK = 7 * DAY
 UNANSWERED = "nobody answered: decide it yourself"
 SHORT = {"y": "yes", "n": "no"}
 
@@ -54,25 +53,6 @@ def parked(run: str, node: str, reason: str, until: float | None, now: float) ->
         context=f"yes: it may go on now, with `corral resume {run}`; no: the run is stopped; after {moment}: yes",
         default="yes",
         deadline=back,
-    )
-
-
-def conflict(run: str, merge: int, into: str, files: Sequence[str]) -> Question:
-    """Ask how a merge goes on that is in conflict. The deadline is the engine's to set."""
-    listed = ", ".join(files[:10]) + (f" and {len(files) - 10} more" if len(files) > 10 else "")
-    return Question(
-        key=f"{run}/merge/{merge}",
-        run=run,
-        kind="conflict",
-        about="merge",
-        text=f"merging run {run} into {into}: conflicts in {listed}",
-        context=(
-            f"nothing was moved. ours: {into} wins in these files; theirs: the run does; abort: not merged. "
-            f"File by file: corral merge {run} --resolve FILE=ours|theirs|PATH; by an agent: --resolve-with AGENT"
-        ),
-        choices=("ours", "theirs", "abort"),
-        default="abort",
-        deadline=0.0,
     )
 
 

@@ -65,6 +65,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     tries: Sequence[AttemptRecord]
     policy: RetryPolicy
     spent_usd: float = 0.0  #: by all lanes of the node
+    allowed_usd: float = 0.0  #: more than its budget, by a person's word
 
 
 def decide(
@@ -94,9 +95,10 @@ def decide(
         return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
     if when is not None and when > now:
         return WaitUntil(when)
-    same = lost(last) or last.status == "limited"  # neither used up a try
+    same = lost(last) or last.status in ("limited", "over_budget")  # none of them used up a try
     agent = AgentChoice(last.agent, _asked_model(lane, last))
-    return Begin(lane.node.id, agent, last.number + (not same), lane.place, retry_of=last.id)
+    onto = last.id if last.status == "over_budget" and last.commit else None
+    return Begin(lane.node.id, agent, last.number + (not same), lane.place, retry_of=last.id, onto=onto)
 
 
 def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
@@ -160,7 +162,7 @@ def _again_at(lane: Lane, now: float) -> float | None:
     """Return when the same agent may try again, or None when it may not."""
     record, policy = lane.tries[-1], lane.policy
     last, ended = record.attempt, record.ended or 0.0
-    if lost(last):
+    if lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
         return ended
     if last.status == "limited" and record.until is not None:
         waits = sum(1 for each in lane.tries if each.attempt.status == "limited" and each.until != 0.0)
@@ -192,7 +194,7 @@ def _asked_model(lane: Lane, last: Attempt) -> str | None:
 
 def _spent_up(lane: Lane) -> bool:
     limit = lane.node.task.budget_usd
-    return limit is not None and lane.spent_usd >= limit
+    return limit is not None and lane.spent_usd >= limit + lane.allowed_usd
 
 
 def lost(attempt: Attempt) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corral.errors import BadRequest
-from corral.model import OPEN, Attempt, NodeState, Run
+from corral.merging import MergeRecord
+from corral.model import OPEN, Attempt, NodeState, Question, Run
 
 MOST_SUBJECT = 72
+WEEK = 7 * 86400.0
 
 
 def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
@@ -50,3 +52,23 @@ def message(run: Run, attempts: Sequence[str], *, squashed: bool, into: str) -> 
     head = subject(run) if squashed else f"Merge {run.run} into {into}\n\n{subject(run)}"
     trailers = "".join(f"Corral-Attempt: {attempt}\n" for attempt in attempts)
     return f"{head}\n\nCorral-Run: {run.run}\n{trailers}"
+
+
+def question(record: MergeRecord, now: float) -> Question:
+    """Ask how a merge in conflict goes on."""
+    names = ", ".join(conflict.path for conflict in record.conflicts[:8])
+    return Question(
+        key=f"{record.run}/merge/{record.id}",
+        run=record.run,
+        attempt=record.attempt,
+        kind="conflict",
+        about="merge",
+        text=f"Run {record.run} and {record.into} both changed {names}. Whose version counts there?",
+        context=(
+            f"ours: the branch's, theirs: the run's; then `corral merge {record.run}` lands it. "
+            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|PATH. Nothing was moved"
+        ),
+        choices=("ours", "theirs", "abort"),
+        default="abort",
+        deadline=now + WEEK,
+    )

@@ -51,6 +51,8 @@ def steered(task: Task, steers: Sequence[str], *, remembers: bool, guide: str = 
 
 def feedback(failed: Attempt) -> str:
     """Say to the next try what was wrong with the one before."""
+    if failed.status == "over_budget" and failed.commit:
+        return "You have worked on this before and were stopped; what you did is in your workspace. Go on from there."
     bad = [check for check in failed.checks if not check.passed]
     if bad:
         words = bad[0].note or f"`{bad[0].command}` ended with {bad[0].exit_code}"

@@ -93,6 +93,7 @@ class Schedule:
         self._held: set[str] = set()  # nodes that a person paused
         self._open = len(self.nodes)
         self._spent_before = 0.0  # by attempts that are over
+        self.allowed_usd = 0.0  #: more than the budget, by a person's word
         self.stopping: str | None = None
         self._failed = False
 
@@ -268,7 +269,7 @@ class Schedule:
         if self._failed and self._flow.on_failure == "stop":
             return self._settled(Settle(node.id, "skipped", "the flow stops at the first failure"))
         limit = self._flow.budget_usd
-        if limit is not None and node.kind == "task" and self._spent() >= limit:
+        if limit is not None and node.kind == "task" and self._spent() >= limit + self.allowed_usd:
             return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
         words = node.when
         try:
@@ -318,7 +319,15 @@ class Schedule:
         waiting: list[tuple[Lane, Undecided]] = []
         for place, agent in enumerate((node.agent, *node.rivals)):
             own = [record for record in tries if record.lane == place]
-            lane = Lane(node=node, place=place, agent=agent, tries=own, policy=self._retry, spent_usd=spent)
+            lane = Lane(
+                node=node,
+                place=place,
+                agent=agent,
+                tries=own,
+                policy=self._retry,
+                spent_usd=spent,
+                allowed_usd=self.allowed_usd,
+            )
             found = lanes.decide(lane, driven=self._driven.keys(), stopping=bool(self.stopping), now=now)
             if isinstance(found, Over) and node.repeat and found.last and not self.stopping:
                 found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt))

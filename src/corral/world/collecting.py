@@ -63,7 +63,7 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
         bundle = out / f"module-{number}.bundle"
         if bundle.exists():
             inner = Repository(Path(module.git_dir), Path(module.git_dir), work_tree=False)
-            await _fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"])
+            await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"])
     bundle = out / "work.bundle"
     if not bundle.exists():
         return Taken(None)
@@ -74,11 +74,12 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
         name: f"refs/corral/saved/{attempt}/{name.removeprefix('refs/').removeprefix('heads/')}" for name in others
     }
     wanted = [f"HEAD:{reference}" for reference in references] if head else []
-    await _fetch(repository, bundle, [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())])
+    await fetch(repository, bundle, [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())])
     return Taken(head, tuple(saved.values()))
 
 
-async def _fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
+async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
+    """Fetch refs of a bundle that was made on an agent's side: every object is looked at, nothing is followed."""
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
     with _for_owner(bundle, repository.owner) as path:

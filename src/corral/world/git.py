@@ -94,6 +94,7 @@ class Repository:
         self.folder, self.git_dir, self._work_tree = folder, git_dir, work_tree
         self.owner = _owner(git_dir)
         self._identity = identity
+        self.keeps: tuple[int, ...] = ()  #: locks that git holds with us: killed, we are not followed before it ends
 
     async def git(
         self,
@@ -112,6 +113,7 @@ class Repository:
                 cwd=str(self.folder),
                 stdin=stdin,
                 owner=self.owner,
+                pass_fds=self.keeps,
             ),
             sink=sink,
         )
@@ -262,8 +264,8 @@ def object_folders(git_dir: Path) -> list[Path]:
 
 
 @contextlib.asynccontextmanager
-async def locked(file: Path) -> AsyncGenerator[None, None]:
-    """Hold a lock that also other processes respect; it is gone when its holder dies."""
+async def locked(file: Path) -> AsyncGenerator[int, None]:
+    """Hold a lock that also other processes respect; it is gone when its holder dies, and all it was passed on to."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -273,7 +275,7 @@ async def locked(file: Path) -> AsyncGenerator[None, None]:
                 break
             except BlockingIOError:
                 await asyncio.sleep(0.01)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

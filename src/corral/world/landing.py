@@ -80,6 +80,7 @@ async def checkouts(repository: Repository, ref: str) -> list[Checkout]:
 
 async def checkout_at(repository: Repository, folder: Path) -> Checkout:
     inner = Repository(folder, repository.git_dir)
+    inner.keeps = repository.keeps
     return Checkout(inner, folder / await inner.text("rev-parse", "--git-path", "index"))
 
 
@@ -104,17 +105,19 @@ def held(checkout: Checkout) -> Generator[None]:
     owner = checkout.repository.owner
     if _is_ours(checkout.lock):  # left by one of us that died; whoever calls holds the merge lock
         checkout.lock.unlink()
+    mark = checkout.index.with_name(checkout.index.name + ".corral.mark")
     try:
-        descriptor = os.open(checkout.lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        mark.write_bytes(OURS)
+        os.link(mark, checkout.lock)  # never half written: an empty lock would be somebody else's
     except FileExistsError:
         raise BadRequest(
             f"another git is at work in {checkout.folder}", hint=f"wait for it; if there is none: rm {checkout.lock}"
         ) from None
     except OSError as error:
         raise BadRequest(f"{checkout.lock}: {error.strerror}", hint="merge as the owner of the repository") from error
+    finally:
+        mark.unlink(missing_ok=True)
     try:
-        os.write(descriptor, OURS)
-        os.close(descriptor)
         for left in (checkout.private, checkout.private.with_name(checkout.private.name + ".lock")):
             left.unlink(missing_ok=True)
         if checkout.index.exists():
@@ -129,7 +132,7 @@ def held(checkout: Checkout) -> Generator[None]:
 
 def _is_ours(lock: Path) -> bool:
     try:
-        return lock.read_bytes() in (OURS, b"") and lock.stat().st_size == len(OURS)
+        return lock.read_bytes() == OURS
     except OSError:
         return False
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from corral.errors import GitTrouble
 from corral.merging import Conflict
-from corral.world.git import Repository
+from corral.world.git import Repository, version
 from corral.world.workspace import WHO
 
 #: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
@@ -232,3 +232,40 @@ async def _again(repository: Repository, commit: str, tree: str, parent: str, by
 async def behind(repository: Repository, commit: str, branch: str) -> int:
     """Return how many commits a branch has that `commit` does not know."""
     return int(await repository.text("rev-list", "--count", f"{commit}..{branch}", "--"))
+
+
+async def contains(repository: Repository, branch: str, commit: str, env: Mapping[str, str] | None = None) -> bool:
+    """Tell whether a branch has the work of a commit, also squashed or rebased: merging it changes nothing."""
+    if await is_ancestor(repository, commit, branch):
+        return True
+    merged = await merge_trees(repository, branch, commit, env)
+    return not merged.conflicts and merged.tree == await repository.tree_of(branch)
+
+
+async def merge_pairs(
+    repository: Repository, pairs: Sequence[tuple[str, str]], env: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """Return the paths in conflict for many pairs of commits; one git works on all of them."""
+    if not pairs:
+        return []
+    if await version() < (2, 39):  # it takes one pair at a time
+        merged = [await merge_trees(repository, *pair, env) for pair in pairs]
+        return [tuple(conflict.path for conflict in each.conflicts) for each in merged]
+    lines = "".join(f"{one} {other}\n" for one, other in pairs)
+    words = ("merge-tree", "--write-tree", "--allow-unrelated-histories", "--name-only", "--no-messages", "--stdin")
+    finished = await repository.git(*words, stdin=lines.encode(), env=env)
+    return list(_pairs_told(finished.out.decode(errors="surrogateescape").split("\0")))
+
+
+def _pairs_told(parts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Read for each pair: whether it is clean, its tree, the names in conflict; an empty part ends it."""
+    place = 0
+    while place + 1 < len(parts):
+        clean = parts[place].strip() == "1"
+        names: list[str] = []
+        place += 2
+        while place < len(parts) and parts[place]:
+            names.append(parts[place])
+            place += 1
+        place += 1
+        yield () if clean else tuple(dict.fromkeys(names))

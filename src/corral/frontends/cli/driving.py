@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 
 import click
@@ -12,7 +13,8 @@ import click
 from corral.engine.engine import Engine
 from corral.frontends.cli import words
 from corral.frontends.cli.progress import Plain, display
-from corral.model import OPEN, Run, document
+from corral.frontends.cli.who import who
+from corral.model import OPEN, Entry, Run, document
 
 EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waiting": 3, "paused": 3}
 
@@ -23,6 +25,10 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
     engine = Engine()
     try:
         run = asyncio.run(_with_signals(engine, work, quiet=quiet or as_json))
+        while not as_json and run.status == "over_budget" and (entry := _asks(engine, run)):
+            if not _answered(engine, entry):
+                break
+            run = asyncio.run(_with_signals(engine, _resumed(run.run), quiet=quiet))
     finally:
         engine.close()
     if as_json:
@@ -30,6 +36,28 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
     else:
         click.echo("\n".join(words.summary(run)))
     return exit_code(run)
+
+
+def _asks(engine: Engine, run: Run) -> Entry | None:
+    """Return the question about money that a run ended with, where somebody is there to answer it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    return next((entry for entry in engine.inbox() if entry.run == run.run and entry.about == "budget"), None)
+
+
+def _answered(engine: Engine, entry: Entry) -> bool:
+    """Ask on the terminal what stands in the inbox; return whether the run may go on."""
+    click.echo(f"{entry.text}\n({entry.context})", err=True)
+    said = click.prompt("yes, no, or an amount in USD", default="no", err=True)
+    answered = asyncio.run(engine.answer(entry.id, said, who()))
+    return answered.outcome.startswith("go on")
+
+
+def _resumed(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
+    async def work(engine: Engine, shown: Plain) -> Run:
+        return await engine.resume(run, shown.hear)
+
+    return work
 
 
 async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool) -> Run:

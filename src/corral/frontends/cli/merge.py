@@ -33,7 +33,8 @@ def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("runs", nargs=-1, metavar="RUN")
+@click.option("--queue", is_flag=True, help="Land several runs in order, testing them together; goes on where it was.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", help="How to land it.  [auto: if clean]")
 @click.option("--into", metavar="BRANCH", help="Where it lands.  [the branch the run started from]")
 @click.option("--preview", is_flag=True, help="Only say what would happen.")
@@ -46,16 +47,20 @@ def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 @click.option("--autostash", is_flag=True, help="Put uncommitted changes aside, and back on top afterwards.")
 @click.option("--no-checks", "no_checks", is_flag=True, help="Land it without proof on the merged tree.")
 @json_option
-def merge(run: str | None, *, preview: bool, abort: bool, as_json: bool, **options: object) -> int:
+def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_json: bool, **options: object) -> int:
     """Land the work of RUN on the branch it started from: proven on the merged tree, and undoable.
 
     A conflict or a checkout that is not clean moves nothing. Strategies: auto lands only what goes together; ours and
     theirs let the branch or the run win where both changed the same lines; squash makes one commit, rebase a straight
     line; manual only reports; patch prints it; branch makes a branch; pr a pull request with `gh`.
     """
-    if run is None:
-        raise BadRequest("say which run", hint="corral merge @last")
-    request = _request(run, options)
+    if queue:
+        return _queue(runs, _request(runs[0] if runs else "", options), as_json=as_json)
+    if len(runs) != 1:
+        raise BadRequest(
+            "say which run", hint="corral merge @last; several, tested together: corral merge --queue RUN RUN"
+        )
+    run, request = runs[0], _request(runs[0], options)
     with engine() as opened:
         if abort:
             shown = opened.abort_merge(run)
@@ -69,6 +74,19 @@ def merge(run: str | None, *, preview: bool, abort: bool, as_json: bool, **optio
             sys.stdout.flush()
             return 0
         return _told(opened, record, as_json=as_json)
+
+
+def _queue(runs: tuple[str, ...], request: MergeRequest, *, as_json: bool) -> int:
+    with engine() as opened:
+        record = asyncio.run(opened.merge_queue(runs, request, _talk))
+    if as_json:
+        click.echo(msgspec.json.encode(record).decode())
+    else:
+        for run in record.landed:
+            click.echo(f"landed   {run} on {record.into}")
+        for run, why in record.lost:
+            click.echo(f"left out {run}: {why}")
+    return 1 if record.lost else 0
 
 
 def _request(run: str, options: dict[str, object]) -> MergeRequest:
@@ -152,3 +170,39 @@ def undo(run: str | None, *, as_json: bool) -> int:
         else:
             click.echo(f"undone   {record.run}: {record.into} is back at {(record.before or 'nothing')[:12]}")
     return 0
+
+
+@click.command()
+@click.option("--repo", default=".", metavar="DIR", help="The repository.  [.]")
+@json_option
+def overlap(repo: str, *, as_json: bool) -> None:
+    """Foresee which unmerged work will clash: agents at work (by their last snapshot) and runs that wait to be merged.
+
+    BEHIND is how many commits the branch has that the work does not know.
+    """
+    with engine() as opened:
+        found = asyncio.run(opened.overlap(Path(repo)))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    if not found.work:
+        click.echo("no unmerged work here", err=True)
+        return
+    clashes: dict[str, list[str]] = {}
+    for clash in found.clashes:
+        for one, other in ((clash.one, clash.other), (clash.other, clash.one)):
+            clashes.setdefault(one, []).append(f"{other} in {', '.join(clash.files)}")
+    for each in found.work:
+        if each.conflicts:
+            clashes.setdefault(each.name, []).insert(0, f"{each.into} in {', '.join(each.conflicts)}")
+    rows = [
+        (
+            each.name,
+            each.agent,
+            "at work" if each.live else "waits",
+            f"{each.behind} behind {each.into}" if each.into else "-",
+            "; ".join(clashes.get(each.name, [])) or "-",
+        )
+        for each in found.work
+    ]
+    click.echo("\n".join(words.table(("ATTEMPT", "AGENT", "STATE", "BEHIND", "CLASHES WITH"), rows)))

@@ -61,6 +61,8 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--output", metavar="SHAPE", help='What its output must fit: JSON like {"ok": "boolean"}, or a file.')
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
+@click.option("--max-tokens", type=int, metavar="N", help="Stop an attempt that has used so many tokens.")
+@click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
 @click.option("--timeout", metavar="TIME", help="Wall clock for each try: 90s, 20m, 2h.  [60m]")
 @click.option("--idle", metavar="TIME", help="How long an agent may be silent.  [15m]")
 @click.option(

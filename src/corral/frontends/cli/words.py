@@ -70,6 +70,11 @@ def seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
 
 
+def moment(then: float) -> str:
+    """Name a time as this machine's clock shows it, with its zone."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(then))
+
+
 def ago(then: float) -> str:
     passed = max(0.0, time.time() - then)
     for limit, unit, name in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h")):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +17,7 @@ from corral.errors import BadRequest, NotFound
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.world.notice import Rope
-from corral.world.store.opening import connect, translated
+from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
@@ -44,6 +46,7 @@ class Store:
         self.folder = folder
         self.path = folder / "corral.db"
         self._db = connect(self.path)
+        self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
         self._rope = Rope(folder)
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
@@ -63,7 +66,7 @@ class Store:
             yield
             return
         with translated(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
+            self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
             try:
                 self._write_waiting()
@@ -285,7 +288,18 @@ class Store:
 
     def _rows(self, name: str, /, **values: object) -> list[sqlite3.Row]:
         with translated(self.path):
-            return self._db.execute(self._sql[name], values).fetchall()
+            return self._patiently(self._sql[name], values).fetchall()
+
+    def _patiently(self, statement: str, values: Mapping[str, object] | None = None) -> sqlite3.Cursor:
+        """Wait for other processes in short steps of uneven length: SQLite's own grow, and who came first starves."""
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._db.execute(statement, cast("dict[str, Any]", values or {}))
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or self._depth or time.monotonic() > until:
+                    raise
+                time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
 
     def _do(self, name: str, /, **values: object) -> int:
         return self._db.execute(self._sql[name], cast("dict[str, Any]", values)).rowcount

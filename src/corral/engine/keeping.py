@@ -1,0 +1,88 @@
+"""Bring back what is kept of an attempt: its work as collected, or a snapshot of an earlier moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral.engine.places import repository_of
+from corral.errors import BadRequest
+from corral.rules import naming
+from corral.world import merging, snapshots
+from corral.world.git import Repository
+from corral.world.snapshots import Snapshot
+from corral.world.store.sqlite import Store
+
+
+class Restored(Struct, frozen=True):
+    """What was brought back, and where it is now."""
+
+    attempt: str
+    commit: str
+    at: str
+    branch: str | None = None
+    folder: str | None = None
+
+
+async def kept(store: Store, name: str) -> tuple[Repository, list[Snapshot]]:
+    """Return all that is kept of an attempt, oldest first; what was collected at its end comes last."""
+    run = store.find(name.rpartition("-")[0] or name)
+    attempts = [record.attempt.id for record in store.attempts(run)]
+    if name not in attempts:
+        wanted = f"{run}-{name.rpartition('-')[2]}"
+        name = wanted if wanted in attempts and "-" in name else attempts[-1] if attempts else name
+    repository = repository_of(store.run(run).plan, store.folder)
+    ends = [naming.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
+    timed = await snapshots.listed(repository, [f"refs/corral/snapshots/{name}"])
+    return repository, [*timed, *await snapshots.listed(repository, ends)]
+
+
+async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
+    found = await snapshots.listed(repository, ["refs/corral/expiring"])
+    return [each for each in found if each.ref.endswith(f"/{attempt}")]
+
+
+async def restore(store: Store, name: str, into: str | None) -> Restored:
+    """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder."""
+    attempt, _, moment = name.partition("@")
+    repository, found = await kept(store, attempt)
+    chosen = _at(found, moment) if moment else (found[-1] if found else None)
+    if chosen is None:
+        times = ", ".join(each.at for each in found if each.at)
+        raise BadRequest(
+            f"nothing is kept of {attempt}" + (f" at {moment}" if found else ""),
+            hint=f"there is: {times}" if times else "see `corral show`",
+        )
+    if into and (into.startswith((".", "/", "~")) or Path(into).is_dir()):
+        folder = Path(into).expanduser().absolute()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise BadRequest(f"--into {into}: that folder is not empty", hint="name a new one")
+        await snapshots.lay_files(repository, chosen.commit, folder, await merging.neutral(repository))
+        return Restored(attempt, chosen.commit, chosen.at, folder=str(folder))
+    branch = into or f"corral/restored/{attempt}" + (f"-{chosen.at}" if chosen.at else "")
+    now = await repository.commit_of(f"refs/heads/{branch}")
+    if now != chosen.commit:
+        if now is not None:
+            raise BadRequest(f"the branch {branch} is there already", hint="name another with --into")
+        checked = await repository.git("check-ref-format", "--branch", branch, fine=(0, 1, 128))
+        if checked.code != 0:
+            raise BadRequest(f"--into {into}: that is no name for a branch", hint="a folder begins with . or /")
+        await snapshots.edit_refs(repository, [(f"refs/heads/{branch}", chosen.commit)])
+    return Restored(attempt, chosen.commit, chosen.at, branch=branch)
+
+
+def _at(found: list[Snapshot], moment: str) -> Snapshot | None:
+    """Return the last snapshot that was there at a time: a stamp as listed, or its beginning, or an ISO time."""
+    timed = [each for each in found if each.at]
+    plain = moment.replace("-", "").replace(":", "")
+    begun = [each for each in timed if each.at.startswith(plain)]
+    if begun:
+        return begun[-1]
+    try:
+        then = snapshots.stamp(datetime.fromisoformat(moment).astimezone(UTC))
+    except ValueError:
+        return None
+    before = [each for each in timed if each.at <= then]
+    return before[-1] if before else None

@@ -1,0 +1,149 @@
+"""What people see and say of money: limits and how they stand, costs by any dimension, quotas, a halt of everything."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, tzinfo
+
+from corral.errors import BadRequest
+from corral.model import OPEN, Entry
+from corral.money import Bound, Budget, CostTable, Limit, Quota, Standing, Window
+from corral.rules import budget, costs
+from corral.rules.costs import By
+from corral.world import clock, custody
+from corral.world.store import inbox, quotas
+from corral.world.store.ledger import Ledger
+from corral.world.store.sqlite import Store
+
+SHARED: tuple[Window, ...] = ("day", "month", "ceiling")
+
+
+def ledger(store: Store) -> Ledger:
+    return Ledger(store, custody.alive)
+
+
+def allowed_usd(store: Store, run: str) -> float:
+    """Return by how much a person let a run go past its own budget."""
+    kept = ledger(store)
+    return max(kept.allowed(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
+
+
+def allow(store: Store, entry: Entry) -> str | None:
+    """Let a run go on past a limit, as an answer says; return what follows from it."""
+    _, _, window, more, *_ = entry.key.split("/")
+    usd = budget.amount(entry.answer or "", float(more))
+    if not usd:
+        return "the run stays over"
+    kept, now = ledger(store), time.time()
+    if window == "ceiling":
+        return "nothing but `corral budget set --ceiling` lifts it"
+    for each in ("node", "run") if window in ("node", "run") else (window,):
+        kept.allow(entry.run, each, usd, entry.answered_by or "", now)  # type: ignore[arg-type]
+    return None
+
+
+def zone_of(settings: Budget) -> tzinfo:
+    return clock.zone(settings.zone) or UTC
+
+
+def zone_name(settings: Budget) -> str:
+    """Name the time zone of days and months."""
+    return settings.zone or time.strftime("%Z")
+
+
+def standings(store: Store, settings: Budget) -> list[Standing]:
+    """Return every limit, whoever set it, and how it stands."""
+    kept, now, zone = ledger(store), time.time(), zone_of(settings)
+    kept.release_dead(now)
+    found: list[Standing] = []
+    for limit in (*settings.limits, *kept.limits()):
+        if limit.window not in SHARED:
+            found.append(Standing(limit=limit))
+            continue
+        bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
+        spent, reserved = kept.held(bound)
+        until = budget.until(limit.window, now, zone)
+        found.append(Standing(limit=limit, spent=spent, reserved=reserved, until=until))
+    return found
+
+
+def spending(store: Store, settings: Budget) -> dict[str, tuple[float, float]]:
+    """Return what is spent and held today and this month."""
+    kept, now, zone = ledger(store), time.time(), zone_of(settings)
+    windows: tuple[Window, ...] = ("day", "month")
+    return {
+        window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
+        for window in windows
+    }
+
+
+def set_limit(store: Store, limit: Limit, by: str) -> None:
+    if not 0 < limit.usd < float("inf"):
+        raise BadRequest(f"${limit.usd:g}: a budget is more than 0", hint="`corral budget reset` takes a limit away")
+    if limit.window == "ceiling":
+        _own_ceiling(store, by, lower_than=limit.usd)
+    ledger(store).set_limit(limit, by, time.time())
+
+
+def reset(store: Store, agent: str, repo: str, by: str, *, ceiling: bool = False) -> int:
+    """Take limits away that were set by hand, all or those of an agent or a repository; the ceiling only if asked."""
+    kept, gone = ledger(store), 0
+    if ceiling:
+        _own_ceiling(store, by, lower_than=0.0)
+        gone += kept.drop_limits("ceiling", every=True)
+    windows: tuple[Window, ...] = ("run", "day", "month")
+    return gone + sum(kept.drop_limits(each, agent=agent, repo=repo, every=not (agent or repo)) for each in windows)
+
+
+def _own_ceiling(store: Store, by: str, lower_than: float) -> None:
+    for limit in ledger(store).limits():
+        owner = limit.where.removeprefix("set by ")
+        if limit.window == "ceiling" and owner != by and not 0 < lower_than <= limit.usd:
+            raise BadRequest(
+                f"the ceiling of ${limit.usd:g} was set by {owner}", hint="only they lift it; you may lower it"
+            )
+
+
+def cost(store: Store, settings: Budget, by: By, *, since: float = 0.0, repo: str = "") -> CostTable:
+    return costs.table(ledger(store).history(since=since, repo=repo), by, zone_of(settings))
+
+
+def usual(store: Store, agent: str, model: str | None, kind: str | None) -> tuple[float, float, float] | None:
+    """Return what attempts like this one cost before: most of them at least, every other, most at most."""
+    return costs.usual(ledger(store).paid_before(agent, model, kind))
+
+
+def metrics(store: Store) -> str:
+    """Return what is known, for Prometheus."""
+    kept = ledger(store)
+    lines = kept.history()
+    runs = store.list_runs()
+    gauges = {
+        "corral_reserved_usd": sum(line.reserved for line in lines),
+        "corral_inbox_waiting": float(len(inbox.waiting(store))),
+        "corral_runs_open": float(sum(run.status in OPEN for run in runs)),
+    }
+    return costs.prometheus(lines, gauges)
+
+
+def known_quotas(store: Store) -> list[Quota]:
+    return quotas.known(store, time.time())
+
+
+def halt(store: Store, by: str) -> list[str]:
+    """Stop every run now, whoever drives it, and let none start; return which."""
+    now = time.time()
+    with store.transaction():
+        ledger(store).set_limit(Limit(window="halt", usd=0.0), by, now)
+        runs = [line.run for line in store.list_runs() if line.status in OPEN]
+        for run in runs:
+            store.order(run, "stop", f"{by} (halt)", now)
+    return runs
+
+
+def unhalt(store: Store) -> bool:
+    return ledger(store).drop_limits("halt") > 0
+
+
+def halted(store: Store) -> Limit | None:
+    return next((limit for limit in ledger(store).limits() if limit.window == "halt"), None)

@@ -1,0 +1,222 @@
+"""`budget`, `cost`, `quota`, `halt`: money and what agents may use up."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import msgspec
+
+from corral.engine import document, money
+from corral.frontends.cli import words
+from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.who import who
+from corral.money import CostTable, Limit, Quota, Standing, Window
+
+WINDOWS: dict[Window, str] = {
+    "run": "each run",
+    "day": "a day",
+    "month": "a month",
+    "ceiling": "ceiling",
+    "halt": "halted",
+}
+BAR = 30
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["show", "set", "reset"]), default="show", required=False)
+@click.option("--per-run", "run", type=float, metavar="USD", help="At most so much for each run.")
+@click.option("--per-day", "day", type=float, metavar="USD", help="At most so much a day.")
+@click.option("--per-month", "month", type=float, metavar="USD", help="At most so much a month.")
+@click.option("--ceiling", type=float, metavar="USD", help="Of a month; neither --yes nor an answer goes past it.")
+@click.option("--agent", default="", metavar="NAME", help="Only for this agent.")
+@click.option("--repo", default="", metavar="DIR", help="Only for this repository.")
+@click.option("--all", "whole", is_flag=True, help="With `reset`: the ceiling too.")
+@json_option
+def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **usd: float | None) -> None:
+    """Show limits of money and how they stand; `set` some; `reset` takes away what was set, with --all the ceiling too.
+
+    Limits hold for all agents, processes and runs of yours together. Those of [budget] in settings files hold besides.
+    """
+    named: list[tuple[Window, float]] = [
+        (window, amount) for window in WINDOWS if (amount := usd.get(window)) is not None
+    ]
+    place = str(Path(repo).resolve()) if repo else ""
+    with engine() as opened:
+        if action == "set":
+            if not named:
+                raise click.UsageError("name a limit: corral budget set --per-day 10")
+            for window, amount in named:
+                money.set_limit(opened.store, Limit(window=window, usd=amount, agent=agent, repo=place), who())
+        elif action == "reset":
+            gone = money.reset(opened.store, agent, place, who(), ceiling=whole)
+            click.echo(f"taken away: {gone}", err=True)
+        settings = opened.settings(Path()).budget
+        found = money.standings(opened.store, settings)
+        spent = money.spending(opened.store, settings)
+    zone = money.zone_name(settings)
+    if as_json:
+        click.echo(msgspec.json.encode(_standings(found, spent, zone)).decode())
+        return
+    for window, (paid, held) in spent.items():
+        held_words = f", ${held:.2f} held for agents at work" if held else ""
+        click.echo(f"this {window:5}  ${paid:.2f} spent{held_words}  ({zone})")
+    if found:
+        click.echo(
+            "\n"
+            + "\n".join(words.table(("LIMIT", "USD", "SPENT", "HELD", "LEFT", "BY"), [_row(each) for each in found]))
+        )
+    else:
+        click.echo("no limit is set; e.g.: corral budget set --per-day 10 --per-run 2", err=True)
+
+
+def _row(standing: Standing) -> tuple[str, ...]:
+    limit = standing.limit
+    name = WINDOWS.get(limit.window, limit.window) + (f" of {limit.agent}" if limit.agent else "")
+    place = f"{limit.where} ({limit.repo})" if limit.repo else limit.where
+    if standing.spent is None or standing.reserved is None:
+        return name, f"{limit.usd:.2f}", "-", "-", "-", place
+    left = max(0.0, limit.usd - standing.spent - standing.reserved)
+    return name, f"{limit.usd:.2f}", f"{standing.spent:.2f}", f"{standing.reserved:.2f}", f"{left:.2f}", place
+
+
+def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zone: str) -> dict[str, Any]:
+    limits = [
+        {
+            "window": each.limit.window,
+            "agent": each.limit.agent or None,
+            "repo": each.limit.repo or None,
+            "usd": each.limit.usd,
+            "spent": each.spent,
+            "reserved": each.reserved,
+            "until": None if each.until is None else document.moment(each.until),
+            "by": each.limit.where,
+        }
+        for each in found
+    ]
+    sums = {window: {"spent": paid, "reserved": held} for window, (paid, held) in spent.items()}
+    return {"zone": zone, **sums, "limits": limits}
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["agent", "model", "day", "repo", "task-kind"]),
+    default="agent",
+    show_default=True,
+    help="What to add up.",
+)
+@click.option("--days", type=click.IntRange(min=1), metavar="N", help="Only the last N days.  [all]")
+@click.option("--repo", default="", metavar="DIR", help="Only of this repository.")
+@click.option("--csv", "as_csv", is_flag=True, help="As CSV.")
+@click.option("--prometheus", is_flag=True, help="All totals, as Prometheus reads them.")
+@json_option
+def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool, as_json: bool) -> None:
+    """Show what attempts cost: as a table with bars, JSON or CSV. What nobody knows is counted as it was charged."""
+    since = time.time() - days * 86400 if days else 0.0
+    with engine() as opened:
+        if prometheus:
+            click.echo(money.metrics(opened.store), nl=False)
+            return
+        place = str(Path(repo).resolve()) if repo else ""
+        settings = opened.settings(Path()).budget
+        found = money.cost(opened.store, settings, cast("Any", by), since=since, repo=place)
+    rows = [{"key": row.key, "usd": row.usd, "tokens": row.tokens, "attempts": row.attempts, "done": row.done,
+             "seconds": row.seconds, "unknown": row.unknown} for row in found.rows]  # fmt: skip
+    if as_json:
+        saved = None if found.saved_usd is None else {"usd": found.saved_usd, "against": found.saved_against}
+        total = {"usd": found.usd, "source": found.source}
+        click.echo(msgspec.json.encode({"total": total, "by": by, "rows": rows, "saved": saved}).decode())
+    elif as_csv:
+        names = ["key", "usd", "tokens", "attempts", "done", "seconds", "unknown"]
+        writer = csv.DictWriter(sys.stdout, names, lineterminator=os.linesep)
+        writer.writeheader()
+        writer.writerows(rows)
+    elif not rows:
+        click.echo("nothing was spent yet", err=True)
+    else:
+        click.echo("\n".join(_plot(found)))
+
+
+def _plot(found: CostTable) -> list[str]:
+    most = max((row.usd for row in found.rows), default=0.0)
+    rows = [
+        (
+            words.one_line(row.key, 40),
+            f"${row.usd:.2f}",
+            f"{row.tokens}",
+            f"{row.attempts}",
+            f"{row.done}",
+            "█" * round(BAR * row.usd / most) if most else "",
+        )
+        for row in found.rows
+    ]
+    lines = words.table((found.by.upper(), "COST", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
+    lines.append(f"\n${found.usd:.2f} in all ({found.source})")
+    unknown = sum(row.unknown for row in found.rows)
+    if unknown:
+        lines.append(f"{unknown} of the attempts did not tell what they cost: each is counted as it was charged")
+    if found.saved_usd is not None:
+        lines.append(f"about ${found.saved_usd:.2f} less than the same tokens of {found.saved_against} would have cost")
+    return lines
+
+
+@click.command()
+@json_option
+def quota(*, as_json: bool) -> None:
+    """Show which agents ran into a limit of their account, as far as they told, and when it is back."""
+    with engine() as opened:
+        found = money.known_quotas(opened.store)
+    if as_json:
+        click.echo(msgspec.json.encode([_quota(each) for each in found]).decode())
+    elif not found:
+        click.echo("no agent ran into a limit yet", err=True)
+    else:
+        rows = [
+            (
+                each.agent,
+                "limited" if each.cooling_until else "may be asked",
+                words.moment(back) if (back := each.cooling_until or each.until) else "it did not say",
+                words.ago(each.at),
+                f"{each.times}",
+                each.message,
+            )
+            for each in found
+        ]
+        click.echo("\n".join(words.table(("AGENT", "NOW", "BACK AT", "SEEN", "TIMES", "IT SAID"), rows)))
+
+
+def _quota(each: Quota) -> dict[str, Any]:
+    return {
+        "agent": each.agent,
+        "model": each.model,
+        "limited": each.cooling_until is not None,
+        "until": None if each.until is None else document.moment(each.until),
+        "seen": document.moment(each.at),
+        "times": each.times,
+        "message": each.message,
+    }
+
+
+@click.command()
+@click.option("--off", is_flag=True, help="Let runs start again.")
+@json_option
+def halt(*, off: bool, as_json: bool) -> None:
+    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`."""
+    with engine() as opened:
+        if off:
+            was = money.unhalt(opened.store)
+            click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
+            return
+        runs = opened.halt(who())
+    if as_json:
+        click.echo(msgspec.json.encode({"stopped": runs}).decode())
+    else:
+        click.echo(
+            f"halted: {len(runs)} run{'' if len(runs) == 1 else 's'} told to stop; to start again: corral halt --off"
+        )

@@ -1,0 +1,192 @@
+"""What money is about: prices, limits, what is reserved and spent. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from corral.model import CostSource
+
+
+class Tier(Struct, frozen=True, kw_only=True):
+    """What holds instead for a question with more than so many tokens of input."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """US dollars for a million tokens; what is cached costs as input unless said."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    tiers: tuple[Tier, ...] = ()
+
+
+class Range(Struct, frozen=True, kw_only=True):
+    """What one attempt of an agent costs about, where it tells neither money nor tokens."""
+
+    low: float
+    high: float
+
+
+class PriceFile(Struct, frozen=True, kw_only=True):
+    """A file of prices."""
+
+    dated: str = ""
+    models: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    attempts: Mapping[str, Range] = field(default_factory=dict[str, Range])
+
+
+class PriceList(Struct, frozen=True, kw_only=True):
+    """All prices that are not the library's: the person's come before it, those we ship after it."""
+
+    own: PriceFile = PriceFile()
+    shipped: PriceFile = PriceFile()
+
+
+Window = Literal["node", "run", "day", "month", "ceiling", "halt"]
+
+
+class Limit(Struct, frozen=True, kw_only=True):
+    """At most so much in a window: of everything, of one agent, or of one repository."""
+
+    window: Window
+    usd: float
+    agent: str = ""  #: empty: of all agents
+    repo: str = ""  #: empty: of all repositories
+    where: str = ""  #: who says so: a file and line, an option, or the name of a person
+
+
+class BudgetTable(Struct, frozen=True, kw_only=True):
+    """`[budget]` of a settings file."""
+
+    per_run_usd: float | None = None
+    per_day_usd: float | None = None
+    per_month_usd: float | None = None
+    ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
+    unknown_cost_usd: float | None = None
+    zone: str | None = None  #: of days and months; this machine's unless said
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """What holds for this person in this repository."""
+
+    limits: tuple[Limit, ...] = ()
+    unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
+    zone: str = ""
+
+
+class Bound(Struct, frozen=True, kw_only=True):
+    """A limit where it applies: to which run and node, and since when."""
+
+    limit: Limit
+    run: str = ""
+    node: str = ""
+    since: float = 0.0
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What is held for one attempt."""
+
+    attempt: str
+    run: str
+    node: str
+    agent: str
+    repo: str
+    owner: str
+    reserved: float
+    at: float
+    model: str | None = None
+    role: str | None = None
+    type: str | None = None
+
+
+class Paid(Struct, frozen=True, kw_only=True):
+    """One attempt as the ledger keeps it."""
+
+    attempt: str
+    run: str
+    node: str
+    agent: str
+    model: str | None
+    role: str | None
+    type: str | None
+    repo: str
+    reserved: float
+    spent: float
+    source: CostSource
+    at: float
+    settled: float | None
+    status: str
+    seconds: float
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class Refusal(Struct, frozen=True):
+    """Why something may not be spent: the limit that is in the way, and how it stands."""
+
+    limit: Limit
+    spent: float
+    reserved: float
+    wanted: float
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.limit.usd - self.spent - self.reserved)
+
+
+class Quota(Struct, frozen=True, kw_only=True):
+    """A limit of an agent's account, as the agent told it last."""
+
+    agent: str
+    model: str | None
+    at: float
+    until: float | None
+    message: str
+    cooling_until: float | None  #: no run asks it before; None: it may be asked
+    times: int  #: it ran into one so often
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How a limit stands now; what holds for each run apart has no sum."""
+
+    limit: Limit
+    spent: float | None = None
+    reserved: float | None = None
+    until: float | None = None  #: when a new window begins
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What one agent, model, day, repository or kind of task cost."""
+
+    key: str
+    usd: float
+    tokens: int
+    attempts: int
+    done: int
+    seconds: float
+    unknown: int  #: attempts among them whose cost nobody knows; they are charged at what was held
+
+
+class CostTable(Struct, frozen=True, kw_only=True):
+    by: str
+    usd: float
+    source: CostSource
+    rows: tuple[CostRow, ...]
+    saved_usd: float | None = None  #: against the dearest model that was used
+    saved_against: str | None = None

@@ -1,0 +1,132 @@
+"""May this start, may it go on: which limits bind an attempt, how much is held for it, and what a person is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from msgspec import Struct
+
+from corral.model import Cost, Question
+from corral.money import Bound, Budget, Limit, Refusal, Window
+
+WARN = 0.8  #: of a limit: told once
+ENOUGH = 5  #: attempts of which the usual cost can be told
+DAY = 86400.0
+OF: dict[Window, str] = {
+    "node": "the budget of this task", "run": "the budget of this run", "day": "the budget of the day",
+    "month": "the budget of the month", "ceiling": "the ceiling of the month",
+    "halt": "everything is halted: what may be spent",
+}  # fmt: skip
+
+
+class Who(Struct, frozen=True, kw_only=True):
+    """The attempt that wants to spend."""
+
+    run: str
+    node: str
+    agent: str
+    repo: str
+    ancestors: tuple[str, ...] = ()
+
+
+def since(window: Window, now: float, zone: tzinfo) -> float:
+    """Return when a window began, by the calendar of a time zone."""
+    if window in ("node", "run", "halt"):
+        return 0.0
+    local = datetime.fromtimestamp(now, zone)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    first = midnight if window == "day" else midnight.replace(day=1)
+    return first.timestamp()
+
+
+def until(window: Window, now: float, zone: tzinfo) -> float | None:
+    """Return when a window is over and a new one begins; None for one that does not end by itself."""
+    if window in ("node", "run", "halt"):
+        return None
+    start = datetime.fromtimestamp(since(window, now, zone), zone)
+    if window == "day":
+        following = start.date() + timedelta(days=1)
+    else:
+        following = (start.date() + timedelta(days=32)).replace(day=1)
+    return datetime(following.year, following.month, following.day, tzinfo=zone).timestamp()
+
+
+def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[Bound]:
+    """Return every limit that binds an attempt, where it binds; hard ones first, so that they are the ones named."""
+    found: list[Bound] = []
+    for limit in limits:
+        if limit.agent not in ("", who.agent) or limit.repo not in ("", who.repo):
+            continue
+        runs = (who.run, *who.ancestors) if limit.window == "run" else (who.run,)
+        found += [Bound(limit=limit, run=run, node=who.node, since=since(limit.window, now, zone)) for run in runs]
+    return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
+
+
+def to_hold(cap: float | None, fixed: float | None, paid: Sequence[float], budget: Budget) -> float:
+    """Return how much is held for an attempt before it starts: its price, what such ones cost, or what is assumed."""
+    if fixed is not None:
+        return fixed
+    usual = quantile(paid, 0.9) if len(paid) >= ENOUGH else budget.unknown_cost_usd
+    return usual if cap is None else max(0.0, min(usual, cap))
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return the value that so big a part of all does not exceed."""
+    ordered = sorted(value for value in values if math.isfinite(value))
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)] if part > 0 else ordered[0]
+
+
+def charge(cost: Cost, held: float, budget: Budget) -> float:
+    """Return what an attempt is charged: unknown cost is never nothing."""
+    if cost.usd is not None and math.isfinite(cost.usd) and cost.usd >= 0:
+        return cost.usd
+    return held if held > 0 else budget.unknown_cost_usd
+
+
+def words(refusal: Refusal) -> str:
+    """Say which limit is in the way, with numbers."""
+    limit = refusal.limit
+    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
+    held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
+    wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
+    return f"{OF[limit.window]}{of} is ${limit.usd:g}: ${refusal.spent:.2f} is spent{held}{wanted}"
+
+
+def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
+    """Ask whether a run that was stopped by a limit may go on."""
+    limit = refusal.limit
+    if limit.window == "ceiling":
+        then = "nothing but `corral budget set --ceiling` lifts it: then `corral resume`"
+    else:
+        then = f"yes: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
+    return Question(
+        key=f"{who.run}/budget/{limit.window}/{more:.4f}/{limit.usd:.4f}",
+        run=who.run,
+        node=who.node,
+        attempt=attempt,
+        kind="approval",
+        about="budget",
+        text=f"{words(refusal)}. Go on?",
+        context=f"its work is saved; {then}; no, or nobody answers: the run stays over",
+        choices=(),
+        default="no",
+        deadline=now + 7 * DAY,
+    )
+
+
+def amount(answer: str, more: float) -> float | None:
+    """Read an answer to that: how much more; 0 for no, None for words that are neither."""
+    said = answer.strip().lower().removeprefix("$").removesuffix("usd").strip()
+    if said in ("y", "yes"):
+        return more
+    if said in ("n", "no"):
+        return 0.0
+    try:
+        usd = float(said)
+    except ValueError:
+        return None
+    return usd if math.isfinite(usd) and usd > 0 else None

@@ -1,0 +1,17 @@
+# Run beside the agent, in a box of its own: what its workspace holds now becomes a commit and leaves as a bundle.
+# The agent's own .git is neither read for settings nor written to.   usage: sh snapshot.sh FOLDER BASE
+place=$1 base=$2
+git() {
+    command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
+        -c user.name=Corral -c user.email=corral@localhost -c advice.addEmbeddedRepo=false \
+        --git-dir="$place/git" --work-tree=. "$@"
+}
+rm -f "$place/git/index.lock" "$place/snapshot.bundle"
+git add --all --ignore-errors 2>/dev/null # a file that vanishes meanwhile is no reason to lose the others
+tree=$(git write-tree) || exit 3
+last=$(cat "$place/last" 2>/dev/null || git rev-parse ${base:+"$base^{tree}"} 2>/dev/null)
+[ "$tree" = "$last" ] && exit 0
+commit=$(git commit-tree "$tree" ${base:+-p "$base"} -m "a snapshot") || exit 3
+git update-ref refs/heads/snapshot "$commit" || exit 3
+git bundle create -q "$place/snapshot.bundle" refs/heads/snapshot ${base:+"^$base"} || exit 3
+echo "$tree" >"$place/last"

@@ -1,0 +1,170 @@
+"""The ledger in the store: reserve before the start, settle at the end, a transaction each, so nobody overspends."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from msgspec import structs
+
+from corral.model import Attempt, CostSource
+from corral.money import Bound, Limit, Line, Paid, Refusal, Window
+from corral.world.store.sqlite import Store
+
+TINY = 1e-9  #: of a dollar: what adding up may get wrong
+
+
+class Ledger:
+    """The ledger of all runs of all processes."""
+
+    def __init__(self, store: Store, alive: Callable[[str], bool | None]) -> None:
+        self._store, self._alive = store, alive
+
+    # --- reservations
+
+    def reserve(self, line: Line, bounds: Sequence[Bound]) -> Refusal | None:
+        """Hold money for an attempt, if every bound has room for it; return the one that has not."""
+        with self._store.transaction():
+            self._release_dead(line.at, line.owner)
+            if refusal := self._refusal(line.attempt, line.reserved, bounds):
+                return refusal
+            self._store.do(
+                "reserve",
+                attempt=line.attempt,
+                run=line.run,
+                node=line.node,
+                agent=line.agent,
+                model=line.model,
+                role=line.role,
+                type=line.type,
+                repo=line.repo,
+                owner=line.owner,
+                reserved=line.reserved,
+                at=line.at,
+            )
+        return None
+
+    def hold_more(self, attempt: str, reserved: float, bounds: Sequence[Bound], now: float) -> Refusal | None:
+        """Raise what is held for an attempt at work to `reserved` in all, if there is room."""
+        with self._store.transaction():
+            self._release_dead(now)
+            refusal = self._refusal(attempt, reserved, bounds)
+            if refusal is None:
+                self._store.do("hold_more", attempt=attempt, reserved=reserved)
+            return refusal
+
+    def spend(self, attempt: str, spent: float, source: CostSource) -> None:
+        """Note what an attempt has spent so far: a crash then loses nothing of it."""
+        with self._store.transaction():
+            self._store.do("spend", attempt=attempt, spent=spent, source=source)
+
+    def settle(self, attempt: Attempt, spent: float, at: float) -> None:
+        """Note what an attempt cost in the end, and give back what it did not use."""
+        tokens = attempt.tokens
+        with self._store.transaction():
+            self._store.do(
+                "settle",
+                attempt=attempt.id,
+                spent=spent,
+                source=attempt.cost.source,
+                at=at,
+                status=attempt.status,
+                seconds=attempt.seconds,
+                model=attempt.model,
+                input=tokens.input,
+                output=tokens.output,
+                cache_read=tokens.cache_read,
+                cache_write=tokens.cache_write,
+            )
+
+    def release_dead(self, now: float) -> None:
+        """Give back what is held by processes that are gone."""
+        with self._store.transaction():
+            self._release_dead(now)
+
+    def line(self, attempt: str) -> Paid | None:
+        rows = self._store.rows("line", attempt=attempt)
+        return _paid(rows[0]) if rows else None
+
+    def _release_dead(self, now: float, me: str = "") -> None:
+        for row in self._store.rows("owners_of_reservations"):
+            owner = cast("str", row["owner"])
+            if owner != me and self._alive(owner) is False:
+                self._store.do("release_reservations", owner=owner, at=now)
+
+    def _refusal(self, attempt: str, wanted: float, bounds: Sequence[Bound]) -> Refusal | None:
+        for bound in bounds:
+            spent, reserved = self.held(bound, besides=attempt)
+            whole = bound.limit.usd + self.allowed(bound)
+            if spent + reserved + wanted > whole + TINY or bound.limit.window == "halt":
+                return Refusal(structs.replace(bound.limit, usd=whole), spent, reserved, wanted)
+        return None
+
+    def held(self, bound: Bound, besides: str = "") -> tuple[float, float]:
+        """Return what is spent and what is held within a bound, but for one attempt."""
+        limit = bound.limit
+        if limit.window in ("run", "node"):
+            node = bound.node if limit.window == "node" else ""
+            row = self._store.rows("held_of_run", run=bound.run, node=node, agent=limit.agent, besides=besides)[0]
+        else:
+            row = self._store.rows(
+                "held_since", since=bound.since, agent=limit.agent, repo=limit.repo, besides=besides
+            )[0]
+        return cast("float", row["spent"]), cast("float", row["reserved"])
+
+    # --- limits
+
+    def limits(self) -> list[Limit]:
+        return [
+            Limit(
+                window=row["window"], usd=row["usd"], agent=row["agent"], repo=row["repo"], where=f"set by {row['by']}"
+            )
+            for row in self._store.rows("limits")
+        ]
+
+    def set_limit(self, limit: Limit, by: str, at: float) -> None:
+        with self._store.transaction():
+            self._store.do(
+                "set_limit", window=limit.window, agent=limit.agent, repo=limit.repo, usd=limit.usd, by=by, at=at
+            )
+
+    def drop_limits(self, window: Window | None = None, *, agent: str = "", repo: str = "", every: bool = False) -> int:
+        with self._store.transaction():
+            return self._store.do("drop_limit", window=window or "", agent=agent, repo=repo, every=int(every))
+
+    def allow(self, run: str, window: Window, usd: float, by: str, at: float) -> None:
+        """Let one run go past a limit by so much: a person said so."""
+        with self._store.transaction():
+            self._store.do("allow", run=run, window=window, usd=usd, by=by, at=at)
+
+    def allowed(self, bound: Bound) -> float:
+        """Return by how much a bound's run may go past its limit; nothing lifts a ceiling."""
+        if bound.limit.window in ("ceiling", "halt") or not bound.run:
+            return 0.0
+        return cast("float", self._store.rows("allowed", run=bound.run, window=bound.limit.window)[0]["usd"])
+
+    def adopt(self, run: str, parent: str) -> None:
+        """Count a run for the run that started it, and for all above."""
+        with self._store.transaction():
+            above = [cast("str", row["ancestor"]) for row in self._store.rows("ancestors", run=parent)]
+            for ancestor in (parent, *above):
+                self._store.do("add_ancestor", run=run, ancestor=ancestor)
+
+    def ancestors(self, run: str) -> list[str]:
+        return [cast("str", row["ancestor"]) for row in self._store.rows("ancestors", run=run)]
+
+    # --- history
+
+    def history(self, since: float = 0.0, until: float = float("inf"), repo: str = "") -> list[Paid]:
+        """Return every attempt of a time, oldest first."""
+        return [_paid(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
+
+    def paid_before(self, agent: str, model: str | None, kind: str | None, most: int = 200) -> list[float]:
+        """Return what attempts like this one cost, newest first, where it is known."""
+        rows = self._store.rows("prices_paid", agent=agent, model=model, type=kind, most=most)
+        return [cast("float", row["spent"]) for row in rows]
+
+
+def _paid(row: sqlite3.Row) -> Paid:
+    return Paid(**{name: row[name] for name in Paid.__struct_fields__})

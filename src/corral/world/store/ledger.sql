@@ -1,0 +1,78 @@
+-- name: reserve
+INSERT INTO ledger (attempt, run, node, agent, model, role, type, repo, owner, reserved, at)
+VALUES (:attempt, :run, :node, :agent, :model, :role, :type, :repo, :owner, :reserved, :at)
+ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.reserved, settled = NULL,
+  status = 'running'
+
+-- name: hold_more
+UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS NULL
+
+-- name: spend
+UPDATE ledger SET spent = max(spent, :spent), source = :source WHERE attempt = :attempt AND settled IS NULL
+
+-- name: settle
+UPDATE ledger SET reserved = 0, spent = :spent, source = :source, settled = :at, status = :status, seconds = :seconds,
+  model = :model, input = :input, output = :output, cache_read = :cache_read, cache_write = :cache_write
+WHERE attempt = :attempt
+
+-- name: line
+SELECT * FROM ledger WHERE attempt = :attempt
+
+-- name: owners_of_reservations
+SELECT DISTINCT owner FROM ledger WHERE settled IS NULL
+
+-- name: release_reservations
+UPDATE ledger SET spent = CASE WHEN source = 'unknown' THEN max(spent, reserved) ELSE spent END, reserved = 0,
+  settled = :at, status = 'lost'
+WHERE owner = :owner AND settled IS NULL
+
+-- name: held_since
+SELECT coalesce(sum(spent), 0.0) AS spent,
+  coalesce(sum(CASE WHEN settled IS NULL THEN max(0.0, reserved - spent) ELSE 0.0 END), 0.0) AS reserved
+FROM ledger WHERE at >= :since AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+  AND attempt != :besides
+
+-- name: held_of_run
+SELECT coalesce(sum(spent), 0.0) AS spent,
+  coalesce(sum(CASE WHEN settled IS NULL THEN max(0.0, reserved - spent) ELSE 0.0 END), 0.0) AS reserved
+FROM ledger WHERE (run = :run OR run IN (SELECT run FROM ancestors WHERE ancestor = :run))
+  AND (:node = '' OR (run = :run AND node = :node)) AND (:agent = '' OR agent = :agent) AND attempt != :besides
+
+-- name: add_ancestor
+INSERT INTO ancestors (run, ancestor) VALUES (:run, :ancestor) ON CONFLICT DO NOTHING
+
+-- name: ancestors
+SELECT ancestor FROM ancestors WHERE run = :run
+
+-- name: limits
+SELECT * FROM limits ORDER BY window, agent, repo
+
+-- name: set_limit
+INSERT INTO limits (window, agent, repo, usd, by, at) VALUES (:window, :agent, :repo, :usd, :by, :at)
+ON CONFLICT (window, agent, repo) DO UPDATE SET usd = excluded.usd, by = excluded.by, at = excluded.at
+
+-- name: drop_limit
+DELETE FROM limits WHERE (:window = '' OR window = :window) AND (:every OR (agent = :agent AND repo = :repo))
+
+-- name: allow
+INSERT INTO allowances (run, window, usd, by, at) VALUES (:run, :window, :usd, :by, :at)
+
+-- name: allowed
+SELECT coalesce(sum(usd), 0.0) AS usd FROM allowances WHERE run = :run AND window = :window
+
+-- name: history
+SELECT * FROM ledger WHERE at >= :since AND at < :until AND (:repo = '' OR repo = :repo) ORDER BY at, attempt
+
+-- name: prices_paid
+SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model) AND (:type IS NULL OR type = :type)
+  AND settled IS NOT NULL AND source != 'unknown' AND status NOT IN ('lost', 'limited')
+ORDER BY at DESC LIMIT :most
+
+-- name: add_quota
+INSERT INTO quotas (agent, model, at, until, message) VALUES (:agent, :model, :at, :until, :message)
+
+-- name: newest_quotas
+SELECT q.agent, q.model, q.at, q.until, q.message, c.until AS cooling,
+  (SELECT count(*) FROM quotas o WHERE o.agent = q.agent) AS times
+FROM quotas q LEFT JOIN cooldowns c ON c.agent = q.agent AND c.until > :now
+WHERE q.seq IN (SELECT max(seq) FROM quotas GROUP BY agent) ORDER BY q.agent

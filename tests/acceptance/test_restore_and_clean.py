@@ -1,0 +1,131 @@
+"""Nothing is lost: snapshots while agents work, `restore`, and a `clean` that keeps what no branch has."""
+
+import signal
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.rig.command import Corral
+from tests.rig.merging import work
+from tests.rig.repository import Repo
+from tests.rig.waiting import until
+
+FILES = {"a.txt": "one\n", ".gitignore": "*.log\n"}
+
+
+def snapshots(repo: Repo) -> list[str]:
+    return repo.refs("refs/corral/snapshots/")
+
+
+def test_what_an_agent_has_so_far_is_kept_while_it_works(corral: Corral) -> None:
+    corral.config('[workspace]\nsnapshot = "0.3s"')
+    repo = corral.repo(files=FILES)
+    script = (
+        "echo first > w.txt; echo noise > x.log; until test -e go; do sleep 0.1; done; echo second > w.txt; sleep 600"
+    )
+    agent = corral.agent("mine", script)
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", agent) as going:
+        until(lambda: snapshots(repo), "there is a snapshot")
+        (first,) = snapshots(repo)
+        assert repo.read(first, "w.txt") == "first"
+        assert "x.log" not in repo.files(first)
+        (tree,) = corral.home.glob("workspaces/*/work")
+        (tree / "go").touch()
+        until(lambda: any(repo.read(ref, "w.txt") == "second" for ref in snapshots(repo)), "there is another")
+        assert not (tree / ".git" / "refs" / "corral").exists()
+        going.signal(signal.SIGKILL)
+        going.process.wait()
+    (attempt,) = {ref.split("/")[3] for ref in snapshots(repo)}
+    before = repo.fingerprint()
+    listed = corral("restore", attempt, "--list", "--json").json
+    assert repo.read(listed[0]["commit"], "w.txt") == "first"
+    folder = corral.root / "back"
+    restored = corral("restore", f"{attempt}@{listed[0]['at']}", "--into", folder)
+    assert restored.code == 0, restored
+    assert (folder / "w.txt").read_text() == "first\n"
+    assert (folder / "a.txt").read_text() == "one\n"
+    assert corral("restore", attempt, "--into", folder).code == 2
+    assert repo.fingerprint() == before
+    branch = corral("restore", attempt, "--json").json["branch"]
+    assert repo.read(branch, "w.txt") == "second"
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    assert corral("restore", f"{attempt}@{later}", "--into", "later").code == 0
+    assert corral("restore", f"{attempt}@2001-01-01T00:00:00").code == 2
+    assert corral("stop", "@last").code == 0
+
+
+def test_the_work_of_an_attempt_that_failed_comes_back(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    outcome = corral.run(repo, "t", "--agent", corral.agent("bad", "echo half > w.txt; exit 1"), "--retries", "0")
+    attempt = outcome.attempt["id"]
+    repo.git("branch", "--quiet", "-D", outcome.attempt["branch"])
+    assert corral("restore", attempt, "--into", "rescued").code == 0
+    assert repo.read("rescued", "w.txt") == "half"
+    assert corral("restore", attempt, "--into", "main").code == 2
+    assert corral("restore", "0000-1").code == 2
+
+
+@pytest.mark.parametrize("strategy", ["auto", "squash", "rebase"])
+def test_merged_work_is_cleaned_away_however_it_was_merged(corral: Corral, strategy: str) -> None:
+    repo = corral.repo(files=FILES)
+    work(corral, repo, "echo new > n.txt")
+    repo.commit({"other.txt": "meanwhile\n"})
+    assert corral("merge", "@last", "--strategy", strategy).code == 0
+    head = repo.head
+    dry = corral("clean", "--keep", "0", "--dry-run", "--json")
+    assert [each["merged"] for each in dry.json] == [True]
+    assert repo.refs("refs/heads/corral/", "refs/corral/attempts/")
+    cleaned = corral("clean", "--keep", "0")
+    assert cleaned.code == 0, cleaned
+    assert repo.refs("refs/heads/corral/", "refs/corral/") == []
+    assert not list((corral.home / "logs").glob("*"))
+    assert repo.head == head
+    assert corral("show", "@last").code == 0
+
+
+def test_work_that_no_branch_has_stays_under_a_hidden_ref_until_it_expires(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo precious > n.txt")
+    attempt = run["nodes"][0]["attempts"][0]["id"]
+    cleaned = corral("clean", "--keep", "0", "--json").json
+    assert [each["merged"] for each in cleaned] == [False]
+    (kept,) = repo.refs("refs/corral/")
+    assert kept == cleaned[0]["kept"]
+    assert kept.startswith("refs/corral/expiring/")
+    assert repo.refs("refs/heads/corral/") == []
+    assert corral("restore", attempt, "--into", "again").code == 0
+    assert repo.read("again", "n.txt") == "precious"
+    assert corral("clean").code == 0
+    assert repo.refs("refs/corral/") == [kept]
+    repo.git("update-ref", f"refs/corral/expiring/20010101/{attempt}", kept)
+    repo.git("update-ref", "-d", kept)
+    assert corral("clean").code == 0
+    assert repo.refs("refs/corral/") == []
+
+
+def test_what_is_chosen_by_number_age_and_room(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    runs = [work(corral, repo, f"echo {name} > {name}.txt")["run"] for name in "klm"]
+
+    def chosen(*arguments: str) -> list[str]:
+        outcome = corral("clean", "--dry-run", "--json", *arguments)
+        assert outcome.code == 0, outcome
+        return [each["run"] for each in outcome.json]
+
+    assert chosen() == []
+    assert chosen("--keep", "1") == runs[:2]
+    assert chosen("--older", "0h") == runs
+    assert chosen("--older", "1d") == []
+    assert chosen("--disk", "0") == runs
+    assert chosen("--disk", "1GB") == []
+    assert corral("clean", "--disk", "much").code == 2
+    assert corral("clean", "--older", "soon").code == 2
+
+
+def test_a_run_that_is_not_over_is_left_alone(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    agent = corral.agent("mine", "echo x > x.txt; sleep 600")
+    with corral.going("run", "t", "--repo", repo.folder, "--agent", agent):
+        until(lambda: list(corral.home.glob("workspaces/*/work/x.txt")), "it works")
+        assert corral("clean", "--keep", "0", "--json").json == []
+        assert list(corral.home.glob("workspaces/*/work/x.txt"))

@@ -1,0 +1,99 @@
+"""What tokens cost: whose price holds, tiers, names nobody knows, and files that say nonsense."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral import config
+from corral.errors import BadRequest
+from corral.model import Tokens
+from corral.money import Price, PriceFile, PriceList, Tier
+from corral.rules.prices import Prices
+
+NOW = 1_794_800_000.0
+SHIPPED = config.price_list().shipped
+
+
+def prices(own: dict[str, Price] | None = None) -> Prices:
+    return Prices(PriceList(own=PriceFile(models=own or {}), shipped=SHIPPED), NOW)
+
+
+def test_the_library_knows_todays_models_with_their_caches() -> None:
+    cost = prices().cost("claude-sonnet-4-5", Tokens(1000, 100, 1000, 1000))
+    assert cost.source == "computed"
+    assert cost.usd == pytest.approx((1000 * 3 + 100 * 15 + 1000 * 0.3 + 1000 * 3.75) / 1e6)
+
+
+def test_a_long_question_costs_more() -> None:
+    short = prices().cost("claude-sonnet-4-5", Tokens(100_000, 1000)).usd or 0
+    long = prices().cost("claude-sonnet-4-5", Tokens(300_000, 1000)).usd or 0
+    assert long > 3 * short
+
+
+def test_a_name_behind_a_provider_is_found() -> None:
+    assert prices().cost("anthropic/claude-sonnet-4-5", Tokens(1000, 0)) == prices().cost(
+        "claude-sonnet-4-5", Tokens(1000, 0)
+    )
+
+
+@pytest.mark.parametrize(("name", "each"), [("opus", (15, 75)), ("sonnet", (3, 15)), ("haiku", (0.25, 1.25))])
+def test_the_shipped_table_is_for_names_the_library_lacks(name: str, each: tuple[float, float]) -> None:
+    assert prices().cost(name, Tokens(1_000_000, 0)).usd == each[0]
+    assert prices().cost(name, Tokens(0, 1_000_000)).usd == each[1]
+
+
+def test_a_persons_own_price_comes_first() -> None:
+    own = prices({"claude-*": Price(input=1.0, output=2.0), "claude-sonnet-*": Price(input=7.0, output=8.0)})
+    assert own.cost("claude-sonnet-4-5", Tokens(1_000_000, 0)).usd == 7.0
+    assert own.cost("claude-haiku-4-5", Tokens(1_000_000, 0)).usd == 1.0
+
+
+def test_own_tiers() -> None:
+    tier = Tier(above=1000, input=10.0, output=20.0)
+    own = prices({"m": Price(input=1.0, output=2.0, tiers=(tier,))})
+    assert own.cost("m", Tokens(1000, 1_000_000)).usd == pytest.approx(0.001 + 2.0)
+    assert own.cost("m", Tokens(500, 1_000_000, 501)).usd == pytest.approx(1001 * 10 / 1e6 + 20.0)
+
+
+@pytest.mark.parametrize("model", [None, "", "fake-model", "my-local-model", "x" * 500, "../etc"])
+def test_what_nobody_knows_is_unknown_and_not_free(model: str | None) -> None:
+    cost = prices().cost(model, Tokens(1000, 1000))
+    assert (cost.usd, cost.source) == (None, "unknown")
+
+
+def test_local_models_cost_nothing() -> None:
+    assert prices().cost("qwen3", Tokens(1000, 1000), local=True).usd == 0.0
+
+
+def test_an_agent_that_tells_nothing_is_estimated_at_the_upper_end() -> None:
+    assert (prices().usual("auto-claude").usd, prices().usual("auto-claude").source) == (8.0, "estimated")
+    assert prices().usual("nobody").usd is None
+
+
+tokens = st.builds(Tokens, *[st.integers(-5, 10**9)] * 4)
+
+
+@given(tokens, st.sampled_from(["claude-sonnet-4-5", "gpt-5", "gemini-2.5-flash", "opus", "nobody"]))
+def test_no_cost_is_negative_or_nan(used: Tokens, model: str) -> None:
+    usd = prices().cost(model, used).usd
+    assert usd is None or (usd >= 0 and math.isfinite(usd))
+
+
+@pytest.mark.parametrize("value", ["-1.0", "nan", "inf"])
+def test_a_file_with_no_price_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "corral").mkdir()
+    (tmp_path / "corral" / "prices.toml").write_text(f"[models.m]\ninput = {value}\noutput = 1.0\n")
+    with pytest.raises(BadRequest, match=r"prices.toml:2: a price is 0 or more"):
+        config.price_list()
+
+
+def test_commands_that_only_look_do_not_load_the_library() -> None:
+    code = "import sys; from corral.frontends.cli import run_command_line as r; r(['ls']); print('genai_prices' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
