@@ -118,6 +118,30 @@ def test_the_inbox_is_answered_over_http(server: Server, repo: Repo) -> None:
         server.client.answer(entry.id, "no")
 
 
+def test_money_is_shown_as_on_the_command_line(server: Server, repo: Repo) -> None:
+    agent = server.corral.agent("dear", "echo hi > hi.txt", "cost_usd = 0.25")
+    server.client.run("t", repo=str(repo.folder), agents=[agent])
+    assert server.ask("PUT", "budget", {"per_day": 3, "per_run": 1}).status == 200
+    assert server.ask("GET", "budget").json == server.corral("budget", "--json").json
+    assert {limit["window"] for limit in server.ask("GET", "budget").json["limits"]} == {"day", "run"}
+    assert server.ask("GET", "cost?by=agent").json == server.corral("cost", "--json").json
+    assert server.ask("GET", "cost").json["total"] == {"usd": 0.25, "source": "fixed"}
+    assert server.ask("GET", "quota").json == server.corral("quota", "--json").json
+    assert server.ask("DELETE", "budget").json["limits"] == []
+
+
+def test_a_halt_ends_all_and_lets_none_start(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, WAITS)
+    server.corral.until_said("started", run)
+    assert server.ask("POST", "halt").json == {"stopped": [run]}
+    assert over(server, run)["status"] == "stopped"
+    refused = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder)})
+    assert (refused.status, "halted" in refused.json["detail"]) == (409, True)
+    assert "halted" in server.ask("GET", "health").json["parts"]["money"]
+    assert server.ask("DELETE", "halt").status == 204
+    submitted(server, repo)
+
+
 def test_errors_are_problems_with_a_hint(server: Server, repo: Repo) -> None:
     for answer, status in (
         (server.ask("GET", "runs/zzz"), 404),

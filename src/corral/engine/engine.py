@@ -14,7 +14,7 @@ from msgspec import structs
 from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
-from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
+from corral.errors import BadRequest, Conflicting, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
 from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status
 from corral.rules import naming
@@ -299,7 +299,21 @@ class Engine:
         """Stop every run now, whoever drives it, and let none start; return which."""
         from corral.engine import money  # noqa: PLC0415
 
-        return money.halt(self.store, by)
+        stopped = money.halt(self.store, by)
+        for run in stopped:
+            self._poke(run)
+        return stopped
+
+    def halted(self) -> str | None:
+        """Return who halted everything, if somebody did."""
+        from corral.engine import money  # noqa: PLC0415
+
+        found = money.halted(self.store)
+        return found.where if found else None
+
+    def _refuse_halted(self) -> None:
+        if where := self.halted():
+            raise Conflicting(f"everything is halted ({where})", hint="corral halt --off")
 
     # --- act
 
@@ -317,10 +331,9 @@ class Engine:
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
-        from corral.engine import money, submit  # noqa: PLC0415 -- reading commands start without it
+        from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
 
-        if halted := money.halted(self.store):
-            raise BadRequest(f"everything is halted ({halted.where})", hint="corral halt --off")
+        self._refuse_halted()
         submission = await submit.prepare(request, self.home)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
@@ -346,6 +359,7 @@ class Engine:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
         from corral.engine import pending  # noqa: PLC0415
 
+        self._refuse_halted()
         submission = await self.prepare(request)
         vet(submission.plan)
         for note in submission.notes:

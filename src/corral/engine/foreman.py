@@ -130,7 +130,7 @@ class Foreman:
         for run in [run for run, task in self._driven.items() if task.done()]:
             del self._driven[run]
         free = queue.concurrency - len(self._driven)
-        if free <= 0 or queue.held:
+        if free <= 0 or queue.held or self._engine.halted():
             return
         chosen, self._left = self._left[:free], self._left[free:]
         chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
