@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from corral.engine.cleaning import Cleaned
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
+    from corral.engine.glances import Glances
     from corral.engine.keeping import Restored
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
@@ -64,6 +65,7 @@ class Engine:
         self._drives: dict[str, Drive] = {}
         self._family: Family | None = None
         self._stopping: str | None = None
+        self._glances: Glances | None = None
 
     @property
     def store(self) -> Store:
@@ -387,9 +389,11 @@ class Engine:
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
         from corral.engine import submit  # noqa: PLC0415
+        from corral.engine.glances import Glances  # noqa: PLC0415
 
         _ = self.store
-        return await submit.prepare(request, self.home)
+        self._glances = self._glances or Glances()
+        return await submit.prepare(request, self.home, self._glances)
 
     def estimate(self, plan: RunPlan) -> Estimate:
         """Say what would happen and about how dear it would be."""

@@ -15,6 +15,7 @@ from corral import config
 from corral.adapter import AgentTask
 from corral.config import Config
 from corral.engine import flowing, scoping
+from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow
@@ -41,16 +42,18 @@ class Submission(Struct, frozen=True):
     explained: Explained
 
 
-async def prepare(request: Request, state: Path) -> Submission:
-    """Check a request against this machine and turn it into a plan."""
+async def prepare(request: Request, state: Path, glances: Glances | None = None) -> Submission:
+    """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     try:
-        return await _prepare(request, state, looking)
+        return await _prepare(request, state, looking, glances)
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
         await asyncio.gather(*looking, return_exceptions=True)
 
 
-async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any]]) -> Submission:
+async def _prepare(
+    request: Request, state: Path, looking: list[asyncio.Task[Any]], glances: Glances | None
+) -> Submission:
     await git.version()
     folder = Path(request.repo).expanduser()
     if not folder.is_dir():
@@ -60,10 +63,14 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         str(folder).encode()
     except UnicodeEncodeError:
         raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
-    found = await git.discover(folder)
-    uncommitted = asyncio.create_task(_uncommitted(found, request.base))  # git looks while we do
-    hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head)) if found else None
-    looking += [uncommitted, *([hidden] if hidden else [])]
+    remembers = glances if request.base is None else None
+    glance, signs = remembers.recall(folder) if remembers else (None, ())
+    found = glance.found if glance else await git.discover(folder)
+    uncommitted = hidden = None
+    if glance is None and found is not None:  # git looks while we do
+        uncommitted = asyncio.create_task(_uncommitted(found, request.base))
+        hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
+        looking += [uncommitted, hidden]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     flow = flowing.build(request, settings, top)
@@ -92,8 +99,11 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     else:
         repository = found.repository
         base, into = await _base(found, request.base)
-        notes = await uncommitted
-    ignore = await hidden if hidden else ""
+        notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
+    ignore = glance.ignore if glance else await hidden if hidden else ""
+    identity = glance.identity if glance else await repository.identity()
+    if remembers and glance is None and found is not None:
+        remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
     fitted = await scoping.fit(
         scoping.of_agent(scopes, next(iter(names), ""), ignore), Machine(tree=top, state=state, checkout=top)
@@ -104,7 +114,7 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         git_dir=str(repository.git_dir),
         base=base,
         into=into,
-        identity=await repository.identity(),
+        identity=identity,
         retry=settings.retry,
         setup=settings.setup,
         condense=settings.condense,
