@@ -28,10 +28,14 @@ from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
 
-SUBMISSIONS = 10_000
+SUBMISSIONS = 100
 VIEWERS = 100
 LINES = 100
-AGENT = "import time\nfor _ in range(%d):\n    print(f'{time.time():.6f}', flush=True)\n    time.sleep(0.02)\n" % LINES
+AGENT = """import time
+for _ in range(100):
+    print(f"{time.time():.6f}", flush=True)
+    time.sleep(0.02)
+"""
 RAW = [sys.executable, "-m", "bench.serving_raw"]
 STAMP = re.compile(rb'"text":"(\d+\.\d+)"')
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sqlite3
 import sys
 from pathlib import Path
 
+import uvicorn
+from fastapi import FastAPI
+from starlette.requests import Request
+
 
 def bare(port_file: Path) -> None:
     """Serve one endpoint that reads a JSON body and writes one row, as durably as corral does."""
-    import socket  # noqa: PLC0415
-
-    import uvicorn  # noqa: PLC0415
-    from fastapi import FastAPI  # noqa: PLC0415
-    from starlette.requests import Request  # noqa: PLC0415
-
     db = sqlite3.connect(port_file.with_suffix(".db"), isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
@@ -28,7 +27,7 @@ def bare(port_file: Path) -> None:
         row = db.execute("INSERT INTO rows (body) VALUES (?) RETURNING id", (str(body),)).fetchone()
         return {"id": row[0], **body}
 
-    bound = socket.socket()
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.bind(("127.0.0.1", 0))
     port_file.write_text(str(bound.getsockname()[1]))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, loop="asyncio", http="h11"))

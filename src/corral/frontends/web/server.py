@@ -83,7 +83,8 @@ def _refuse_open_door(listening: Listening) -> None:
 @contextlib.contextmanager
 def _bound(listening: Listening) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP: asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((listening.host, listening.port))
