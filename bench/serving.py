@@ -28,7 +28,7 @@ from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
 
-SUBMISSIONS = 100
+SUBMISSIONS = 10_000
 VIEWERS = 100
 LINES = 100
 AGENT = """import time

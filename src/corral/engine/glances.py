@@ -6,8 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from corral.engine.scoping import Fitted
 from corral.world.git import Found
 
 SECONDS = 2.0  #: files that are not committed are not looked at, and programs may come and go
@@ -27,6 +28,7 @@ class Glance(Struct, frozen=True, kw_only=True):
 
 class _Kept(Struct):
     found: Found
+    scopes: dict[bytes, Fitted] = field(default_factory=dict[bytes, Fitted])  #: by who says so: what they come to
     glance: Glance | None = None
     signs: tuple[object, ...] = ()
     at: float = 0.0
@@ -52,9 +54,18 @@ class Glances:
         if len(self._kept) >= MOST:
             self._kept.clear()
         if signs:
-            self._kept[str(folder)] = _Kept(glance.found, glance, signs, time.monotonic())
+            self._kept[str(folder)] = _Kept(found=glance.found, glance=glance, signs=signs, at=time.monotonic())
         else:
-            self._kept[str(folder)] = _Kept(glance.found)
+            self._kept[str(folder)] = _Kept(found=glance.found)
+
+    def scope(self, folder: Path, asked: bytes) -> Fitted | None:
+        """Return what a scope came to in this folder, as long as the glance at it holds."""
+        kept = self._kept.get(str(folder))
+        return kept.scopes.get(asked) if kept and time.monotonic() - kept.at < SECONDS else None
+
+    def keep_scope(self, folder: Path, asked: bytes, fitted: Fitted) -> None:
+        if kept := self._kept.get(str(folder)):
+            kept.scopes[asked] = fitted
 
 
 def _signs(found: Found) -> tuple[object, ...]:

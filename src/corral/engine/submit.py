@@ -19,7 +19,7 @@ from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow
-from corral.model import Net, Request, RunPlan, ScopeSource, ScopeTable
+from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, plain_folder
 from corral.world.git import Found
@@ -77,15 +77,7 @@ async def _prepare(
     _try_agents(flow, settings, request)
     _try_writer(settings)
     _try_checks(flow, settings, top)
-    held = await probe(state / "probe.json")
-    required = request.require or usual()
-    level = "none" if request.unsandboxed and required == "none" else held.level
-    if not at_least(level, required) and not request.unsandboxed:
-        wanting = held.lacks(required)
-        raise BadRequest(
-            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
-            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
-        )
+    level = await _level(request, state)
     notes: list[str] = []
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
@@ -105,9 +97,13 @@ async def _prepare(
     if remembers and glance is None and found is not None:
         remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
-    fitted = await scoping.fit(
-        scoping.of_agent(scopes, next(iter(names), ""), ignore), Machine(tree=top, state=state, checkout=top)
-    )
+    asked = scoping.of_agent(scopes, next(iter(names), ""), ignore)
+    key = ENCODER.encode((scopes, next(iter(names), ""), ignore))
+    fitted = remembers.scope(folder, key) if remembers and glance else None
+    if fitted is None:
+        fitted = await scoping.fit(asked, Machine(tree=top, state=state, checkout=top))
+        if remembers and glance:
+            remembers.keep_scope(folder, key, fitted)
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
@@ -127,6 +123,19 @@ async def _prepare(
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+async def _level(request: Request, state: Path) -> Level:
+    held = await probe(state / "probe.json")
+    required = request.require or usual()
+    level = "none" if request.unsandboxed and required == "none" else held.level
+    if not at_least(level, required) and not request.unsandboxed:
+        wanting = held.lacks(required)
+        raise BadRequest(
+            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
+            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
+        )
+    return level
 
 
 def _asked_scope(request: Request) -> list[ScopeSource]:

@@ -19,6 +19,7 @@ from corral.serving import Logged
 
 MOST_PENDING = 1000  #: events kept for one viewer; one that is further behind is given up until it reads on
 BATCH = 500
+BEAT_SECONDS = 15.0
 ENCODER = msgspec.json.Encoder()
 
 
@@ -54,7 +55,7 @@ class Viewer:
     def __init__(self, hub: Hub, run: str | None, node: str | None, after: int) -> None:
         self._hub, self.run, self._node, self.sent = hub, run, node, after
         self._pending: deque[Told] = deque()
-        self._wake = asyncio.Event()
+        self._rung: asyncio.Future[None] | None = None
         self.behind = True  #: it reads from the store until there is nothing more
 
     def push(self, event: Told) -> None:
@@ -66,10 +67,15 @@ class Viewer:
             self.behind = True
         else:
             self._pending.append(event)
-        self._wake.set()
+        self.ring()
 
-    async def next(self, wait_seconds: float) -> list[Told]:
-        """Return what comes next, in order, without gap or duplicate; nothing if nothing comes for so long."""
+    def ring(self) -> None:
+        """Wake up who waits for what comes next."""
+        if self._rung is not None and not self._rung.done():
+            self._rung.set_result(None)
+
+    async def next(self, *, wait: bool = True) -> list[Told]:
+        """Return what comes next, in order, without gap or duplicate; nothing at a heartbeat."""
         while True:
             if self.behind:
                 batch = [told(each) for each in self._hub.engine.log(self.run, self.sent, BATCH, self._node)]
@@ -77,19 +83,21 @@ class Viewer:
                     self.sent = batch[-1].seq
                     return batch
                 self.behind = False  # no await since the look: what comes from here on is pushed
-            self._wake.clear()
-            batch = [event for event in self._pending if event.seq > self.sent]
-            self._pending.clear()
-            if batch:
-                self.sent = batch[-1].seq
+            if batch := self._taken():
                 return batch
-            if self.behind:
-                continue
-            try:
-                async with asyncio.timeout(wait_seconds):
-                    await self._wake.wait()
-            except TimeoutError:
+            if not wait:
                 return []
+            self._rung = asyncio.get_running_loop().create_future()
+            await self._rung
+            if not self._pending and not self.behind:
+                return []
+
+    def _taken(self) -> list[Told]:
+        batch = [event for event in self._pending if event.seq > self.sent]
+        self._pending.clear()
+        if batch:
+            self.sent = batch[-1].seq
+        return batch
 
 
 class Hub:
@@ -114,7 +122,7 @@ class Hub:
     async def keep(self) -> None:
         """Tell viewers of what is new, until cancelled."""
         bell = bell_of(self.engine)
-        ringing = asyncio.create_task(self._ring(bell))
+        ringing = asyncio.gather(self._ring(bell), self._beat())
         try:
             while True:
                 await self._wake.wait()
@@ -130,6 +138,14 @@ class Hub:
         while True:
             await bell.listen(1.0)
             self._wake.set()
+
+    async def _beat(self) -> None:
+        """Let every viewer say now and then that it is still here: so one that has left is noticed."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for viewers in self._viewers.values():
+                for viewer in viewers:
+                    viewer.ring()
 
     def _tell(self) -> None:
         if not self._viewers:
@@ -166,12 +182,12 @@ class Hub:
         return None if status in OPEN else status
 
 
-async def follow(hub: Hub, viewer: Viewer, beat_seconds: float) -> AsyncIterator[tuple[list[Told], str | None]]:
+async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[Told], str | None]]:
     """Yield what comes, and at last the status in which the run has ended; nothing at all is a heartbeat."""
     try:
         ended = hub.over(viewer.run) if viewer.run else None
         while True:
-            batch = await viewer.next(0.0 if ended else beat_seconds)
+            batch = await viewer.next(wait=not ended)
             if viewer.run and not ended and any(event.closing for event in batch):
                 ended = hub.over(viewer.run)
                 yield batch, None

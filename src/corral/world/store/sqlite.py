@@ -92,9 +92,14 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
+        """Write events down, for others to see; what the disk has not got yet goes with the next change of state."""
         if self._waiting and not self._depth:
-            with self.transaction():
-                pass
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self.transaction():
+                    pass
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def _write_waiting(self) -> None:
         if self._waiting:

@@ -23,7 +23,6 @@ from corral.frontends.web.site import Here, Site, site_of
 from corral.frontends.web.streams import Hub, Viewer, follow, told
 
 router = APIRouter(tags=["events"])
-BEAT_SECONDS = 15.0
 MOST_SUBSCRIPTIONS = 32
 SSE: dict[int | str, dict[str, Any]] = {
     200: {"description": "Events as they come.", "content": {"text/event-stream": {}}}
@@ -109,7 +108,7 @@ class EventStream(Response):
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _chunk(send, b"retry: 1000\n\n")
-        async for batch, ended in follow(self._hub, self._viewer, BEAT_SECONDS):
+        async for batch, ended in follow(self._hub, self._viewer):
             if ended:
                 last = msgspec.json.encode({"run": self._viewer.run, "status": ended})
                 await _chunk(send, b"event: end\ndata: " + last + b"\n\n")
@@ -186,7 +185,7 @@ class _Talk:
 
     async def _tell(self, name: str, viewer: Viewer) -> None:
         head = b'{"id":' + msgspec.json.encode(name)
-        async for batch, ended in follow(self._site.hub, viewer, BEAT_SECONDS):
+        async for batch, ended in follow(self._site.hub, viewer):
             for event in batch:
                 await self._socket.send_text((head + b',"event":' + event.body + b"}").decode())
             if ended:
