@@ -201,3 +201,18 @@ def test_the_client_waits_for_a_run(server: Server, repo: Repo) -> None:
         "write it", repo=str(repo.folder), agents=[server.corral.script(WRITES)]
     )
     assert (ended.status, ended.nodes[0].attempts[0].files_changed) == ("done", ("hello.txt",))
+
+
+def test_a_conflict_is_told_and_settled(server: Server, repo: Repo) -> None:
+    script = '[[step]]\nwrite = "a.txt"\ntext = "theirs\\n"\n'
+    run = submitted(server, repo, script)
+    assert server.client.wait(run).status == "done"
+    repo.commit({"a.txt": "ours\n"})
+    before = repo.head
+    conflicts = server.ask("GET", f"runs/{run}/conflicts").json["conflicts"]
+    assert [each["path"] for each in conflicts] == ["a.txt"]
+    answer = server.ask("POST", f"runs/{run}/merge", {})
+    assert (answer.status, answer.json["merge"]["status"], repo.head) == (409, "conflict", before)
+    assert server.ask("DELETE", f"runs/{run}/merge").status == 200
+    merged = server.client.resolve(run, {"a.txt": "theirs"})
+    assert (merged.merge.status, (repo.folder / "a.txt").read_text()) == ("merged", "theirs\n")
