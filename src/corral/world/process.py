@@ -115,7 +115,7 @@ def detach(argv: Sequence[str], log: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
+    return os.posix_spawn(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
 
 
 async def run(

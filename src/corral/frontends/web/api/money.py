@@ -156,7 +156,7 @@ async def cost(
         )
         for row in found.rows
     ]
-    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against)
+    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
     return answer(CostShown(total=Total(usd=found.usd, source=found.source), by=by, rows=rows, saved=saved))
 
 
