@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, overhead, reading, selection, serving, spawn, startup
+from bench import ingest, ledger, merging, overhead, reading, selection, serving, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -20,6 +20,7 @@ PARTS = {
     "selection": selection.measure,
     "ledger": ledger.measure,
     "serving": serving.measure,
+    "merging": merging.measure,
 }
 
 

@@ -21,13 +21,6 @@ PROCESSES, OPERATIONS = 16, 10_000
 ME = custody.me()
 BOUNDS = [Bound(limit=Limit(window=window, usd=1e9), run="run", node="main") for window in ("ceiling", "day", "run")]
 
-SPENDER = """
-import sys
-from pathlib import Path
-from bench.ledger import spend_many
-spend_many(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
-"""
-
 
 def measure() -> list[Promise]:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
@@ -83,7 +76,7 @@ def _ended(name: str) -> Attempt:
     return Attempt(id=name, agent="a", status="done", cost=Cost(0.5, "reported"))
 
 
-def spend_many(folder: Path, number: str, steps: int) -> None:
+def _spend_many(folder: Path, number: str, steps: int) -> None:
     """Reserve and settle, so many steps; what each of the racing processes does."""
     store = Store(folder)
     kept = Ledger(store, custody.alive)
@@ -98,7 +91,7 @@ def _race(folder: Path) -> int:
     Store(folder).close()
     each = OPERATIONS // PROCESSES
     racing = [
-        subprocess.Popen([sys.executable, "-c", SPENDER, str(folder), str(number), str(each)])
+        subprocess.Popen([sys.executable, "-m", "bench.ledger", str(folder), str(number), str(each)])
         for number in range(PROCESSES)
     ]
     for process in racing:
@@ -108,3 +101,7 @@ def _race(folder: Path) -> int:
     store.close()
     settled = [line for line in lines if line.settled is not None and line.spent == 0.5]
     return PROCESSES * (each // 2) - len(settled)
+
+
+if __name__ == "__main__":
+    _spend_many(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -48,7 +48,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "output": "how what it prints is read",
         "result": "the field (json, jsonl) or pattern (regex) that holds its answer",
         "success": "a field that must be true or `field=value` (json, jsonl); a pattern that must occur (text, regex)",
-        "cost": "the field or pattern that holds its cost in USD",
+        "cost": "the field or pattern that holds its cost",
+        "cost_unit": "what that is counted in",
         "tokens": "the field or pattern that holds its tokens",
         "cost_usd": "a fixed price for each attempt",
         "fallback": "who tries next when it cannot, in this order; of its family",
@@ -83,6 +84,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "exponential": "double the wait with every try, up to 5 minutes",
         "max_wait_seconds": "a quota that comes back within this time is waited for; later, the run is parked (exit 5)",
         "on_limit": "`wait` for a quota, `switch` to the fallback at once, or `ask`: the run waits for you (exit 3)",
+        "from": "where a further try starts: from a `clean` state, or from the files of the `last` one",
         "total_seconds": "no further try begins once all have taken this long; time parked does not count",
     },
     "toolbox": {
@@ -101,6 +103,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "workspace": {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
+        "snapshot": "how often what an agent has so far is kept, as `90s`, `5m`",
         "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
@@ -130,7 +133,12 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "workspace": Setup,
     "scope": ScopeTable,
 }
-FIELD_OF = {"setup": "command", "setup_net": "net"}  #: keys whose field in the code has another name
+FIELD_OF = {
+    "setup": "command",
+    "setup_net": "net",
+    "snapshot": "snapshot_seconds",
+    "from": "start",
+}  #: keys whose field in the code has another name
 
 
 # --- commands

@@ -24,6 +24,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     success: str | None = None
     cost: str | None = None
     tokens: str | None = None
+    cost_unit: Literal["usd", "cents"] = "usd"  #: of what `cost` finds
     cost_usd: float | None = None
     fallback: tuple[str, ...] = ()
     family: str | None = None

@@ -55,6 +55,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "result",
         "success",
         "cost",
+        "cost_unit",
         "tokens",
         "cost_usd",
         "fallback",
@@ -64,7 +65,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "permissions",
         "scope",
     ),
-    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds"),
+    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds", "from"),
     "condense": ("at", "most", "agent", "windows"),
     "workspace": ("copy", "setup", "setup_net", "snapshot"),
     "scope": (
@@ -364,13 +365,14 @@ def _budget_table(file: _File) -> BudgetTable:
 
 def _limits(file: _File) -> list[Limit]:
     table = _convert(file.table("budget"), BudgetTable, file, "budget")
-    windows: dict[Window, str] = {
-        "run": "per_run_usd", "day": "per_day_usd", "month": "per_month_usd", "ceiling": "ceiling_usd",
-    }  # fmt: skip
+    said: tuple[tuple[Window, str, float | None], ...] = (
+        ("run", "per_run_usd", table.per_run_usd),
+        ("day", "per_day_usd", table.per_day_usd),
+        ("month", "per_month_usd", table.per_month_usd),
+        ("ceiling", "ceiling_usd", table.ceiling_usd),
+    )
     return [
-        Limit(window=window, usd=usd, where=file.where("budget", key))
-        for window, key in windows.items()
-        if (usd := getattr(table, key)) is not None
+        Limit(window=window, usd=usd, where=file.where("budget", key)) for window, key, usd in said if usd is not None
     ]
 
 

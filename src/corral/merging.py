@@ -70,6 +70,8 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there
     conflicts: tuple[Conflict, ...] = ()
     choices: tuple[tuple[str, Choice], ...] = ()
+    heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
+    proofs: tuple[str, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     url: str = ""  #: of a pull request
 

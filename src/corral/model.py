@@ -35,6 +35,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     max_wait_seconds: float = 300.0  #: a quota that comes back later than this parks the run
     on_limit: Literal["wait", "switch", "ask"] = "wait"
     total_seconds: float = 21_600.0  #: no further try begins once all have taken this long; parked time is free
+    start: Literal["clean", "last"] = field(name="from", default="clean")  #: last: where the try before stopped
 
 
 class CondensePolicy(Struct, frozen=True, kw_only=True):
@@ -158,6 +159,7 @@ class Request(Struct, frozen=True, kw_only=True):
     scope: str | None = None  #: a file
     merge: Literal["never", "auto"] = "never"
     output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
+    from_last: bool = False  #: a further try starts from where the last one stopped
 
 
 class ToolboxRules(Struct, frozen=True, kw_only=True):

@@ -254,3 +254,21 @@ def test_the_real_claude_is_stopped_within_one_turn(corral: Corral, repo: Repo) 
     assert "four.txt" not in outcome.attempt["files_changed"]
     assert len(entries(corral)) == 1
     until(lambda: corral("budget", "--json").json["day"]["reserved"] == 0.0, "nothing is held any more")
+
+
+def test_a_program_that_reports_cents(corral: Corral, repo: Repo) -> None:
+    agent = corral.agent(
+        "cents", "echo x > x.txt; echo '{\"cost\": 60}'", 'output = "json"\ncost = "cost"\ncost_unit = "cents"'
+    )
+    outcome = corral.run(repo, "t", "--agent", agent, "--budget", "1")
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["cost"] == {"usd": 0.6, "source": "reported"}
+
+
+@pytest.mark.parametrize("reported", ["NaN", "-5", "1e999", '"much"'])
+def test_a_cost_that_is_none_is_unknown_and_charged(corral: Corral, repo: Repo, reported: str) -> None:
+    agent = corral.agent("odd", f"echo x > x.txt; echo 'cost: {reported}'", 'output = "regex"\ncost = "cost: (.*)"')
+    outcome = corral.run(repo, "t", "--agent", agent)
+    assert outcome.code == 0, outcome
+    assert outcome.attempt["cost"] == {"usd": None, "source": "unknown"}
+    assert corral("cost", "--json").json["total"]["usd"] == 1.0

@@ -46,12 +46,9 @@ def submitted(server: Server, repo: Repo, script: str = WRITES, **more: Any) -> 
 
 
 def over(server: Server, run: str) -> dict[str, Any]:
-    return until(
-        lambda: (
-            (found := server.ask("GET", f"runs/{run}").json)["status"] not in ("queued", "running", "waiting") and found
-        ),
-        f"run {run} is over",
-    )
+    going = ("queued", "running", "waiting")
+    until(lambda: server.client.show(run).status not in going, f"run {run} is over")
+    return server.ask("GET", f"runs/{run}").json
 
 
 def test_the_whole_way_of_a_task(server: Server, repo: Repo) -> None:

@@ -102,10 +102,11 @@ def _group(leader: int) -> Iterator[int]:
 #: What differs from run to run -> one word for it.
 CHANGING = (
     (re.compile(r"\b[0-9a-f]{40}\b"), "COMMIT"),
-    (re.compile(r"\bfrom [0-9a-f]{12}\b"), "from COMMIT"),
+    (re.compile(r"(from|at|->|main:) [0-9a-f]{12}\b"), r"\1 COMMIT"),
     (re.compile(r"\b0[0-9a-hjkmnp-tv-z]{11}\b"), "RUN"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+]+"), "MOMENT"),
     (re.compile(r"^\d\d:\d\d:\d\d"), "TIME"),
+    (re.compile(r"/20\d{6}/"), "/DATE/"),
     (re.compile(r"\b\d+(\.\d)? (s|min)\b"), "TIME"),
     (re.compile(r"  \d+[smhd]  "), "  AGE  "),
     (re.compile(r"Python \d[\d.]+"), "Python"),

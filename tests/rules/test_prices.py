@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from corral import config
 from corral.errors import BadRequest
+from corral.events import Spent, Started
 from corral.model import Tokens
 from corral.money import Price, PriceFile, PriceList, Tier
 from corral.rules.prices import Prices
+from tests.agents.reading import RECORDINGS, recording, told
 
 NOW = 1_794_800_000.0
 SHIPPED = config.price_list().shipped
@@ -97,3 +99,24 @@ def test_commands_that_only_look_do_not_load_the_library() -> None:
     code = "import sys; from corral.frontends.cli import run_command_line as r; r(['ls']); print('genai_prices' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+RECORDED_COSTS = ["claude"]
+
+
+@pytest.mark.parametrize("name", RECORDED_COSTS)
+def test_what_is_computed_is_what_the_real_program_reported(name: str) -> None:
+    heard = told(name, recording(name))
+    model = next(event.model for event in heard if isinstance(event, Started) and event.model)
+    spent = [event for event in heard if isinstance(event, Spent)][-1]
+    assert spent.usd is not None
+    assert prices().cost(model, spent.tokens).usd == pytest.approx(spent.usd, rel=0.01)
+
+
+def test_every_recording_that_reports_money_is_compared() -> None:
+    reporting = [
+        file.stem
+        for file in sorted(RECORDINGS.iterdir())
+        if any(isinstance(event, Spent) and event.usd is not None for event in told(file.stem, recording(file.stem)))
+    ]
+    assert reporting == RECORDED_COSTS

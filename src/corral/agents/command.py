@@ -114,7 +114,7 @@ class _Pattern(_Text):
         result = _group(self._profile.result, text) if self._profile.result else text
         if result is None:
             return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
-        spent = _spent(_group(self._profile.cost, text), _group(self._profile.tokens, text))
+        spent = _spent(self._profile, _group(self._profile.cost, text), _group(self._profile.tokens, text))
         return [*spent, Ended(ok=True, text=result)]
 
 
@@ -135,7 +135,7 @@ class _Json(_Text):
 
     def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
         profile = self._profile
-        spent = _spent(_last(profile.cost, values), _last(profile.tokens, values))
+        spent = _spent(profile, _last(profile.cost, values), _last(profile.tokens, values))
         result = _last(profile.result, values) if profile.result else values[-1]
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
         if code != 0:
@@ -229,8 +229,10 @@ def _group(pattern: str | None, text: str) -> str | None:
     return (match.group(1) if match.re.groups else match.group()) if match else None
 
 
-def _spent(cost: object, tokens: object) -> list[AgentEvent]:
+def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEvent]:
     usd = _number(cost)
+    if usd is not None and profile.cost_unit == "cents":
+        usd /= 100
     counted = Tokens()
     if isinstance(tokens, dict):
         table = cast("dict[str, object]", tokens)

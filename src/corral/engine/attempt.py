@@ -115,7 +115,7 @@ class AttemptCourse:
         else:
             await starting.find_base(self.recorder, self.node, self.host)
             if record.candidates:
-                self.node = await judgement.briefed(self.node, self.host, record.candidates)
+                self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
             made, _ = await asyncio.gather(
                 self.host.make(self.folder, record.start or self.host.base), self._guard.look()
             )
@@ -161,7 +161,7 @@ class AttemptCourse:
         return Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
 
     def _ears(self) -> Ears:
-        tools = self.toolbox if self.host.plan.toolbox.enabled else None
+        tools = self.toolbox if self._has_tools() else None
         return Ears(self._hear, self._guard.reached, self._meter, tools)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
@@ -178,7 +178,7 @@ class AttemptCourse:
 
     def _letterbox(self, dressed: Outfit) -> Letterbox | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
-        if dressed.agent.facts.mcp or self.node.kind == "run" or not self.host.plan.toolbox.enabled:
+        if dressed.agent.facts.mcp or self.node.kind == "run" or not self._has_tools():
             return None
         letterbox = Letterbox(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
@@ -203,10 +203,14 @@ class AttemptCourse:
             fixed_usd=dressed.profile.cost_usd,
             local=facts.local or self.node.kind == "run",
             tells=facts.reports_cost or facts.reports_tokens,
-            flow_usd=plan.flow.budget_usd,
+            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
             sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
             go_on=plan.go_on,
         )
+
+    def _has_tools(self) -> bool:
+        """Tell whether it may talk to others; a judge may not, for it is not to know whose work it compares."""
+        return self.host.plan.toolbox.enabled and not self.record.candidates
 
     def _park(self, until: float, reason: str) -> None:
         """End an attempt before it starts: its agent's quota is known to be used up."""

@@ -67,7 +67,7 @@ def compare(store: Store, run: str) -> Comparison:
     known = {node.id: node for node in plan.flow.nodes}
     nodes: list[ComparedNode] = []
     for state in store.nodes(run):
-        own = [record for record in records if record.node == state.id and record.lane >= 0]
+        own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
         node = known.get(state.id) or known.get(state.id.rpartition(".")[0])
         if own:
             nodes.append(_node(node, state.id, state.status, state.winner, own))

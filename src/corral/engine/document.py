@@ -97,7 +97,8 @@ def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: 
             won = [next((each for each in item.attempts if each.id == item.winner), None) for item in items]
             parts = reduce.parts_of([each for each in won if each])
         else:
-            last = {each.lane: each.attempt for each in records if each.node == state.id and each.lane >= 0}
+            own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
+            last = {each.lane: each.attempt for each in own}
             parts = reduce.parts_of([last[lane] for lane in sorted(last)])
         agents = [each.name for each in (node.agent, *node.rivals)]
         state.output = reduce.reduce(parts, node.reduce or "list", agents).output

@@ -297,6 +297,14 @@ class Engine:
         file = self.settings_file(folder)
         return config.load(file.parent if file else None)
 
+    def usual_cost(self, run: str) -> tuple[float, float, float] | None:
+        """Return what attempts like those of a run of one task cost here before; None where too little is known."""
+        from corral.engine import money  # noqa: PLC0415
+
+        nodes = self.store.run(run).plan.flow.nodes
+        agent = nodes[0].agent
+        return money.usual(self.store, agent.name, agent.model, nodes[0].task.type) if len(nodes) == 1 else None
+
     def halt(self, by: str) -> list[str]:
         """Stop every run now, whoever drives it, and let none start; return which."""
         from corral.engine import money  # noqa: PLC0415

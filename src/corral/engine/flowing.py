@@ -26,6 +26,7 @@ from corral.rules.flows.tree import Mistake
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
+MOST_MISTAKES = 500  #: of one flow file that are told
 TEMPLATES = Path(__file__).parent.parent / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
@@ -71,8 +72,9 @@ def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
     )
     found = read_flow(request.flow or "", known, request.inputs)
     if found.flow is None:
-        file = request.flow_file or "flow"
-        raise BadFlow([f"{file}:{each.line}:{each.column}: {each.message}{_hint(each)}" for each in found.mistakes])
+        file, more = request.flow_file or "flow", len(found.mistakes) - MOST_MISTAKES
+        lines = [f"{file}:{each.line}:{each.column}: {each.message}{_hint(each)}" for each in found.mistakes]
+        raise BadFlow(lines if more <= 0 else [*lines[:MOST_MISTAKES], f"{file}: and {more} mistakes more"])
     return found.flow
 
 

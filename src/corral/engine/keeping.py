@@ -56,7 +56,7 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
             hint=f"there is: {times}" if times else "see `corral show`",
         )
     if into and (into.startswith((".", "/", "~")) or Path(into).is_dir()):
-        folder = Path(into).expanduser().absolute()
+        folder = Path(into).expanduser().resolve()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise BadRequest(f"--into {into}: that folder is not empty", hint="name a new one")
         await snapshots.lay_files(repository, chosen.commit, folder, await merging.neutral(repository))

@@ -248,6 +248,8 @@ class Drive:
             record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
             record.fed_back = prompt.feedback(before.attempt)
+            if action.retry_of and self.plan.retry.start == "last":
+                record.start = before.attempt.commit or before.start
         if action.onto and before.attempt.status == "over_budget":
             record.heads, record.start = before.heads, before.attempt.commit
         elif action.onto and before.attempt.commit:

@@ -19,7 +19,7 @@ from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
 from corral.rules import merging as rules
 from corral.rules import naming
 from corral.world import landing, merging, resolving
-from corral.world.git import Repository
+from corral.world.git import Change, Repository
 from corral.world.landing import Moved
 from corral.world.merging import Merged
 from corral.world.scope import Machine
@@ -66,7 +66,7 @@ class Merger:
         candidate, merged = worked.candidate, worked.merged
         commit, before = candidate.commit or "", worked.before
         change, behind, places = await asyncio.gather(
-            self.repository.change(before, merged.tree),
+            self._change(candidate, before, merged.tree),
             merging.behind(self.repository, commit, before) if before and commit else _zero(),
             self.lander.places(worked.ref, before, merged.tree),
         )
@@ -87,6 +87,14 @@ class Merger:
             checks=candidate.checks,
             checkouts=places,
         )
+
+    async def _change(self, candidate: Candidate, before: str | None, tree: str) -> Change:
+        """Return what would change; how many lines is known of a single attempt, and need not be counted again."""
+        attempts = {each.id: each for node in self.run.nodes for each in node.attempts}
+        if len(candidate.attempts) != 1 or before is None:
+            return await self.repository.change(before, tree)
+        one = attempts[candidate.attempts[0]]
+        return Change(await self.repository.names_changed(before, tree), one.insertions, one.deletions)
 
     # --- merge
 
@@ -175,6 +183,8 @@ class Merger:
             strategy=request.strategy,
             at=time.time(),
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
+            heads=request.heads,
+            proofs=request.proofs,
         )
 
     def note(self, words: str) -> None:
@@ -186,8 +196,9 @@ class Merger:
 
     async def work_out(self, request: MergeRequest) -> Worked:
         """Return what would come of a merge; only objects are written."""
-        ref, before = await self.target(request)
-        candidate = await self.candidate(request)
+        (ref, before), candidate, _ = await asyncio.gather(
+            self.target(request), self.candidate(request), merging.neutral(self.repository)
+        )
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
@@ -225,6 +236,9 @@ class Merger:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
             return await self._taken(request)
+        waiting = self._waiting()
+        if waiting and waiting.heads and not request.heads and not request.pick:
+            request = structs.replace(request, heads=waiting.heads, proofs=waiting.proofs)
         if request.heads:
             message = rules.message(self.run, [], squashed=True, into="")
             made = await merging.combine(self.repository, request.heads, message)

@@ -131,7 +131,7 @@ class Purse:
     @property
     def spent(self) -> float:
         """Return what it has spent so far, as far as that is known."""
-        return max(self._spent, self._attempt.cost.usd or 0.0)
+        return max(self._spent, self._attempt.cost.usd or 0.0, self._terms.fixed_usd or 0.0)
 
     # --- while it works
 

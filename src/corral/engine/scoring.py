@@ -29,11 +29,6 @@ class Scored(Struct, frozen=True, kw_only=True):
 Scorer = Callable[[Scored], float]
 
 
-def plugged_in() -> dict[str, str]:
-    """Return the scorers that are installed: name and where from."""
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
 def plug_in(name: str) -> Scorer | None:
     for point in entry_points(group=GROUP):
         if point.name == name:

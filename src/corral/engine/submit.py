@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral import config
 from corral.adapter import AgentTask
@@ -111,7 +111,7 @@ async def _prepare(
         base=base,
         into=into,
         identity=identity,
-        retry=settings.retry,
+        retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
         setup=settings.setup,
         condense=settings.condense,
         level=level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import ChainMap, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.known import Results
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
+from corral.rules.waiting import Queue
 
 Undecided = Begin | GoOn | WaitUntil | Park | None  #: what a lane does that has not come to its end
 MOST_ITEMS = 1000  #: of one for_each
@@ -81,8 +83,9 @@ class Schedule:
         self._stored: dict[str, NodeState] = {}
         self._items: dict[str, tuple[str, Any, int]] = {}  # a node made for an item -> whose, which, the how manieth
         self._members: dict[str, list[str]] = {}
-        self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
-        self._no_slot: dict[str, None] = {}
+        self._look = OrderedDict.fromkeys(self._graph.start())  # nodes to decide about, in order
+        self._queue = Queue()  # nodes that wait for a slot
+        self._from_queue: str | None = None
         self._later: list[tuple[float, str]] = []
         self._looks: dict[str, float] = {}  # races that are looked at again, and when
         self._driven: dict[str, str] = {}  # attempt -> agent
@@ -96,6 +99,7 @@ class Schedule:
         self.allowed_usd = 0.0  #: more than the budget, by a person's word
         self.stopping: str | None = None
         self._failed = False
+        self._parallel = min(self._limits.parallel, flow.parallel or self._limits.parallel)
 
     # --- what happened
 
@@ -137,12 +141,7 @@ class Schedule:
             return
         if self._driven.pop(record.attempt.id, None):
             self._spent_before += record.attempt.cost.usd or 0.0
-        self._look = {
-            **self._no_slot,
-            record.node: None,
-            **self._look,
-        }  # a slot is free: who waited longest comes first
-        self._no_slot = {}
+        self._look[record.node] = None
 
     def ended(self, settle: Settle) -> list[Action]:
         """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
@@ -164,7 +163,7 @@ class Schedule:
 
     def stop(self, reason: str) -> None:
         self.stopping = self.stopping or reason
-        self._look = dict.fromkeys(name for name, state in self._states.items() if state.status in OPEN)
+        self._look = OrderedDict.fromkeys(name for name, state in self._states.items() if state.status in OPEN)
 
     # --- what to do
 
@@ -173,9 +172,7 @@ class Schedule:
         while self._later and self._later[0][0] <= now:
             self._look[heapq.heappop(self._later)[1]] = None
         actions: list[Action] = []
-        while self._look:
-            name = next(iter(self._look))
-            del self._look[name]
+        while (name := self._next()) is not None:
             if self._states[name].status in OPEN:
                 actions += self._decide(name, now)
         if not self._open:
@@ -185,6 +182,14 @@ class Schedule:
     def _wait(self) -> WaitUntil:
         moment, name = self._later[0]
         return WaitUntil(moment, quiet=self._looks.get(name) == moment)
+
+    def _next(self) -> str | None:
+        """Return the next node to decide about: what happened first, then who waits longest for a slot that is free."""
+        if self._look:
+            self._from_queue = None
+            return self._look.popitem(last=False)[0]
+        self._from_queue = self._queue.take(self._free) if self._at_work_now < self._parallel else None
+        return self._from_queue
 
     def node(self, name: str) -> Node:
         """Return a node with its texts filled in and with what it is told of the work before it."""
@@ -231,7 +236,7 @@ class Schedule:
     def record(self, attempt: str, node: str) -> AttemptRecord | None:
         return next((each for each in self._tries.get(node, ()) if each.attempt.id == attempt), None)
 
-    def known(self, node: str) -> dict[str, Any]:
+    def known(self, node: str) -> Mapping[str, Any]:
         """Return what a node's texts may name."""
         if node not in self._items:
             return self._results.seen_from(node)
@@ -260,7 +265,7 @@ class Schedule:
                 self._states[name].status = "running"
                 return [Land(name)]
             case "join":
-                return self._settled(Settle(name, "done"))
+                return self._settled(self._nested(name))
             case _:
                 return self._at_work(node, now)
 
@@ -309,6 +314,16 @@ class Schedule:
         if not bad:
             return Settle(name, "done", why=f"all {len(states)} items")
         return Settle(name, bad[0].status, f"{len(bad)} of {len(states)} items: {bad[0].reason}")
+
+    def _nested(self, name: str) -> Settle:
+        """Settle the node that stands for a nested flow: it is done when nothing of it failed."""
+        states = [state for each, state in self._states.items() if each.startswith(f"{name}/")]
+        bad = next((state for state in states if state.status not in ("done", "skipped")), None)
+        if bad:
+            return Settle(name, bad.status, f"`{bad.id}`: {bad.reason}")
+        if states and all(state.status == "skipped" for state in states):
+            return Settle(name, "skipped", states[0].reason)
+        return Settle(name, "done")
 
     def _at_work(self, node: Node, now: float) -> list[Action]:
         """Decide about a node's agents, each in its own lane."""
@@ -415,19 +430,29 @@ class Schedule:
         if until == "checks" or last.status != "done":
             return None
         try:
-            return Expression(until).holds({**self.known(node.id), "output": last.output, "attempt": result_of(last)})
+            own = {"output": last.output, "attempt": result_of(last)}
+            return Expression(until).holds(ChainMap(own, cast("dict[str, Any]", self.known(node.id))))
         except Wrong:
             return False
 
     def _has_slot(self, begin: Begin) -> bool:
-        name = begin.agent.name
-        at_work = [*self._driven.values(), *self._left.values(), *self._starting]
-        parallel = min(self._limits.parallel, self._flow.parallel or self._limits.parallel)
-        most = self._limits.per_agent.get(name, parallel)
-        if len(at_work) < parallel and (most >= parallel or at_work.count(name) < most):
+        agent = begin.agent.name
+        turn = begin.node == self._from_queue or not self._queue.anyone(self._free)  # nobody overtakes who waits
+        if turn and self._at_work_now < self._parallel and self._free(agent):
             return True
-        self._no_slot[begin.node] = None
+        self._queue.add(agent, begin.node, first=begin.node == self._from_queue)
         return False
+
+    @property
+    def _at_work_now(self) -> int:
+        return len(self._driven) + len(self._left) + len(self._starting)
+
+    def _free(self, agent: str) -> bool:
+        """Tell whether one more attempt of an agent may be at work."""
+        most = self._limits.per_agent.get(agent)
+        if most is None or most >= self._parallel:
+            return True
+        return [*self._driven.values(), *self._left.values(), *self._starting].count(agent) < most
 
     # --- the end of a node, and of all
 

@@ -94,6 +94,7 @@ class Repository:
         self.folder, self.git_dir, self._work_tree = folder, git_dir, work_tree
         self.owner = _owner(git_dir)
         self._identity = identity
+        self.quiet: dict[str, str] = {}  #: what keeps git from programs that settings name, once that was looked up
         self.keeps: tuple[int, ...] = ()  #: locks that git holds with us: killed, we are not followed before it ends
 
     async def git(
@@ -149,6 +150,11 @@ class Repository:
                 insertions += int(plus) if plus != b"-" else 0
                 deletions += int(minus) if minus != b"-" else 0
         return Change(tuple(files), insertions, deletions)
+
+    async def names_changed(self, base: str, commit: str) -> tuple[str, ...]:
+        """Return which files differ between two commits, without looking into them."""
+        out = (await self.git("diff", "--name-only", "-z", *PLAIN_DIFF, base, commit)).out
+        return tuple(name.decode(errors="replace") for name in out.split(b"\0") if name)
 
     async def patch(self, base: str | None, commit: str, sink: Callable[[bytes], object]) -> None:
         """Hand the whole change to `sink` as it comes, binary files too, as `git apply` takes it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -13,6 +15,7 @@ from corral.world.workspace import WHO
 
 #: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
 PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
+MOST_AT_ONCE = 4
 OWN_DRIVER = "git merge-file --quiet --marker-size=%L %A %O %B"
 #: What a repository's settings may not switch on: each would start programs, or reach into other repositories.
 QUIET = (
@@ -40,6 +43,8 @@ class Combined(Struct, frozen=True):
 
 async def neutral(repository: Repository) -> dict[str, str]:
     """Return an environment in which git starts none of the programs that the repository's settings name."""
+    if repository.quiet:
+        return repository.quiet
     listed = await repository.git("config", "--null", "--name-only", "--get-regexp", PROGRAMS, fine=(0, 1))
     pairs = list(QUIET)
     for name in listed.out.decode(errors="surrogateescape").split("\0"):
@@ -49,6 +54,7 @@ async def neutral(repository: Repository) -> dict[str, str]:
     env = {"GIT_CONFIG_COUNT": str(len(pairs))}
     for place, (name, value) in enumerate(pairs):
         env[f"GIT_CONFIG_KEY_{place}"], env[f"GIT_CONFIG_VALUE_{place}"] = name, value
+    repository.quiet = env
     return env
 
 
@@ -245,7 +251,15 @@ async def contains(repository: Repository, branch: str, commit: str, env: Mappin
 async def merge_pairs(
     repository: Repository, pairs: Sequence[tuple[str, str]], env: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """Return the paths in conflict for many pairs of commits; one git works on all of them."""
+    """Return the paths in conflict for many pairs of commits; a few gits share them."""
+    parts = min(os.cpu_count() or 1, MOST_AT_ONCE, 1 + len(pairs) // 8)
+    told = await asyncio.gather(*(_merge_pairs(repository, pairs[place::parts], env) for place in range(parts)))
+    return [told[place % parts][place // parts] for place in range(len(pairs))]
+
+
+async def _merge_pairs(
+    repository: Repository, pairs: Sequence[tuple[str, str]], env: Mapping[str, str]
+) -> list[tuple[str, ...]]:
     if not pairs:
         return []
     if await version() < (2, 39):  # it takes one pair at a time

@@ -13,6 +13,7 @@ from corral.engine import demonstration
 from corral.engine.engine import Engine
 from corral.frontends.cli import words
 from corral.frontends.cli.progress import display
+from corral.merging import MergeRequest
 from corral.model import Request, Run
 
 CHECK = "python3 -m unittest -q"
@@ -22,7 +23,7 @@ TASK = "add() gives wrong results for negative numbers: fix it"
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
 def demo(*, keep: bool) -> int:
-    """See the whole loop: a check that fails, a retry, proof, a diff. No key, no config, no network."""
+    """See the whole loop: a check that fails, a retry, proof, a diff, merge, undo. No key, no config, no network."""
     folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
     try:
         return asyncio.run(_play(folder))
@@ -59,10 +60,23 @@ async def _play(folder: Path) -> int:
     await engine.diff(run.run, None, patch.extend)
     click.echo(_indent(patch.decode()) + "\n")
     click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
-    click.echo(_indent(await demonstration.picture(repository)))
+    click.echo(_indent(await demonstration.picture(repository)) + "\n")
+    await _merge(engine, run.run, repository)
     engine.close()
     click.echo('\nNow yours: corral doctor, then corral run "..." --check "..." in a repository.')
     return 0 if run.status == "done" else 1
+
+
+async def _merge(engine: Engine, run: str, repository: Path) -> None:
+    """Land the work, show that its files are there, and take it back."""
+    click.echo(f"6. corral merge {run}\n")
+    record = await engine.merge(MergeRequest(run=run), click.echo)
+    click.echo(f"   {record.state}   {run} into {record.into}")
+    click.echo(_indent(await demonstration.picture(repository)) + "\n")
+    click.echo(f"7. corral undo {run}\n")
+    record = await engine.undo(run, repository, click.echo)
+    click.echo(f"   {record.state}   {run}: {record.into} is back at {(record.before or '')[:12]}")
+    click.echo(_indent(await demonstration.picture(repository)))
 
 
 def _explain(run: Run) -> None:

@@ -10,7 +10,7 @@ from corral.engine.verifying import Verification
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option, run_argument
 
-HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME", "WHY")
+HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
 
 
 @click.command()
@@ -45,12 +45,12 @@ def _table(node: ComparedNode, *, named: bool) -> list[str]:
             str(len(each.outside)),
             words.money(each.cost),
             words.seconds(each.seconds),
-            each.reason + _extra(each),
         )
         for each in node.attempts
     ]
     head = [f"node {node.node}: {node.status}"] if named else []
-    return [*head, *words.table(HEAD, rows), f"{'winner' if node.winner else 'none'}: {node.why}"]
+    reasons = [f"{each.place}. {words.one_line(each.reason, 1000)}{_extra(each)}" for each in node.attempts]
+    return [*head, *words.table(HEAD, rows), *reasons, f"{'winner' if node.winner else 'none'}: {node.why}"]
 
 
 def _check(check: ComparedCheck) -> str:

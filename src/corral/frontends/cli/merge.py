@@ -112,6 +112,8 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     click.echo(
         f"merge    {found.run} into {found.into} ({found.strategy}): {size}  +{found.insertions} -{found.deletions}"
     )
+    if found.fast_forward:
+        click.echo(f"line     {found.into} has not moved: no merge commit is needed")
     if found.behind:
         click.echo(f"behind   {found.into} has {found.behind} commits that it does not know")
     if found.checks:

@@ -71,6 +71,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     metavar="N",
     help="Further tries after a failure, also of a check.  [3, passing troubles only]",
 )
+@click.option("--from-last", is_flag=True, help="A further try starts from the files of the last, not clean.")
 @click.option(
     "--fallback", multiple=True, metavar="NAME,..", help="Who tries next when the agent cannot; of its family."
 )
@@ -130,6 +131,11 @@ def run(  # noqa: PLR0913 -- what Click hands over
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
+        if usual := engine.usual_cost(name):
+            low, middle, high = usual
+            shown.say(
+                f"attempts like this cost ${low:.2f} to ${high:.2f} here before, half of them ${middle:.2f} or less"
+            )
         if why := engine.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
         return await engine.drive(name, shown.hear, patient=shown.patient)

@@ -131,6 +131,8 @@ def summary(run: Run) -> list[str]:
     model = f" ({short(shown.model)})" if shown.model else ""
     facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), _sandbox(shown))
     lines.append("agent    " + ", ".join(facts))
+    if run.strategy == "race" and winner and run.nodes[0].why:
+        lines.append(f"won      {run.nodes[0].why}")
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:
         lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
@@ -177,8 +179,12 @@ def next_commands(run: Run, shown: Attempt) -> str:
         if run.merge.status == "merged":
             return f"corral undo {run.run}"
         take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
-        return f"corral diff {run.run}   {take}"
-    return f"corral logs {run.run}" + (f"   corral diff {run.run}" if shown.commit else "")
+        return f"{_look(run)} {run.run}   {take}"
+    return f"corral logs {run.run}" + (f"   {_look(run)} {run.run}" if shown.commit or run.strategy == "race" else "")
+
+
+def _look(run: Run) -> str:
+    return "corral compare" if run.strategy == "race" else "corral diff"
 
 
 def changes(attempt: Attempt) -> str:

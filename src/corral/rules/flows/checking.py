@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from corral.flow import Flow, Node
 from corral.rules.flows import filling
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Mistakes
 from corral.rules.flows.tree import Place
+
+MOST_LISTED = 12  #: names in a hint
 
 
 def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistakes) -> None:
@@ -22,11 +25,10 @@ def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistak
         names = " -> ".join(name.removeprefix(prefix) for name in circle)
         mistakes.add(places[circle[0]], f"nodes need each other in a circle: {names}", "leave one of these needs out")
         return
-    above = _above(own)
+    above = Above(own, prefix)
     inputs = {name.removeprefix(prefix) for name in flow.inputs if "/" not in name.removeprefix(prefix)}
     for node in own:
-        before = {name.removeprefix(prefix) for name in above[node.id]}
-        _names(node, before, inputs, places[node.id], mistakes)
+        _names(node, above, inputs, places[node.id], mistakes)
     shares = [node.share for node in own if node.share is not None]
     if sum(shares) > 1.001:
         place = places[next(node.id for node in own if node.share is not None)]
@@ -65,31 +67,51 @@ def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mis
         if edge.node == node.id:
             mistakes.add(place, f"`{name}` needs itself")
         elif edge.node not in nodes:
-            known = ", ".join(other.removeprefix(prefix) for other in nodes if other != node.id)
+            known = listed(other.removeprefix(prefix) for other in nodes if other != node.id)
             mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}`, which is no node", f"known: {known}")
         elif edge.node in seen:
             mistakes.add(place, f"`{node.id.removeprefix(prefix)}` needs `{name}` twice")
         seen.add(edge.node)
 
 
-def _above(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
-    """Return for each node all that comes before it."""
-    needs = {node.id: [edge.node for edge in node.needs] for node in nodes}
-    above: dict[str, frozenset[str]] = {}
-    steps = list(needs)
-    while steps:
-        name = steps[-1]
-        missing = [need for need in needs.get(name, ()) if need in needs and need not in above]
-        if missing and name not in above:
-            steps += missing
-            continue
-        steps.pop()
-        above[name] = frozenset().union(*({need} | above.get(need, frozenset()) for need in needs.get(name, ())))
-    return above
+def listed(names: Iterable[str]) -> str:
+    """Return names for a hint: not more than a person reads."""
+    few = list(islice(names, MOST_LISTED + 1))
+    return ", ".join(few[:MOST_LISTED]) + (", ..." if len(few) > MOST_LISTED else "")
 
 
-def _names(node: Node, before: set[str], inputs: set[str], place: Place, mistakes: Mistakes) -> None:
-    known = before | inputs | {"nodes"} | ({"item", "index"} if node.for_each else set[str]())
+class Above:
+    """All that comes before each node: one bit for each, for a long chain has many."""
+
+    def __init__(self, nodes: Iterable[Node], prefix: str) -> None:
+        needs = {node.id: [edge.node for edge in node.needs] for node in nodes}
+        self._prefix = prefix
+        self._place = {name: place for place, name in enumerate(needs)}
+        self._bits: dict[str, int] = {}
+        steps = list(needs)
+        while steps:
+            name = steps[-1]
+            missing = [need for need in needs[name] if need in needs and need not in self._bits]
+            if missing and name not in self._bits:
+                steps += missing
+                continue
+            steps.pop()
+            found = 0
+            for need in needs[name]:
+                found |= self._bits.get(need, 0) | (1 << self._place[need] if need in needs else 0)
+            self._bits[name] = found
+
+    def has(self, node: str, name: str) -> bool:
+        """Tell whether the node called `name` comes before this one."""
+        place = self._place.get(self._prefix + name)
+        return place is not None and bool(self._bits[node] >> place & 1)
+
+    def names(self, node: str) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name, place in self._place.items() if self._bits[node] >> place & 1)
+
+
+def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+    known = inputs | {"nodes"} | ({"item", "index"} if node.for_each else set[str]())
     asked: list[tuple[str, set[str], set[str]]] = []
     for key, text in (("when", node.when), ("for_each", node.for_each)):
         asked += [(key, _of(text), known - ({"item", "index"} if key == "for_each" else set[str]()))] if text else []
@@ -98,11 +120,14 @@ def _names(node: Node, before: set[str], inputs: set[str], place: Place, mistake
     if node.kind != "merge":
         try:
             asked.append((node.kind, filling.names(node.task.prompt), known))
+            asked += [("checks", filling.names(check), known) for check in node.task.checks]
         except Wrong:
             return  # told where the text was read
     for key, names, allowed in asked:
         for name in sorted(names - allowed):
-            hint = "known here: " + (", ".join(sorted(allowed - {"nodes"})) or "nothing")
+            if above.has(node.id, name):
+                continue
+            hint = "known here: " + (listed([*sorted(allowed - {"nodes"}), *above.names(node.id)]) or "nothing")
             mistakes.add(
                 place, f"`{key}` of `{node.id.rpartition('/')[2]}` names `{name}`, which is not known there", hint
             )

@@ -15,13 +15,20 @@ WIDTH, HEIGHT, GAP_X, GAP_Y = 190, 44, 60, 22
 
 def layers(flow: Flow) -> list[list[Node]]:
     """Put nodes into columns: each right of all it needs."""
-    depth: dict[str, int] = {}
-    left = list(flow.nodes)
-    while left:
-        ready = [node for node in left if all(edge.node in depth for edge in node.needs)]
-        for node in ready or left:  # a circle was refused long before
-            depth[node.id] = max((depth.get(edge.node, 0) + 1 for edge in node.needs), default=0)
-        left = [node for node in left if node.id not in depth]
+    depth = dict.fromkeys((node.id for node in flow.nodes), 0)
+    after: dict[str, list[str]] = {name: [] for name in depth}
+    waits = dict.fromkeys(depth, 0)
+    for node in flow.nodes:
+        for edge in node.needs:
+            after[edge.node].append(node.id)
+            waits[node.id] += 1
+    ready = [name for name, count in waits.items() if not count]
+    for name in ready:  # grows
+        for following in after[name]:
+            depth[following] = max(depth[following], depth[name] + 1)
+            waits[following] -= 1
+            if not waits[following]:
+                ready.append(following)
     columns: list[list[Node]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for node in flow.nodes:
         columns[depth[node.id]].append(node)

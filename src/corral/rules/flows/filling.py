@@ -10,7 +10,8 @@ import msgspec
 
 from corral.rules.flows.expressions import Expression, Wrong
 
-PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+#: The inside holds no further `{{`: a text full of braces that are never closed is read in one pass.
+PLACE = re.compile(r"\{\{((?:(?!\}\}|\{\{).)*)\}\}", re.DOTALL)
 
 
 def names(text: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,11 +27,11 @@ class Results:
         folder, _, last = node.rpartition("/")
         self._by_folder.setdefault(folder, {})[last] = result
 
-    def seen_from(self, node: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return everything that a node's texts may name."""
+    def seen_from(self, node: str, more: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return everything that a node's texts may name; nothing is copied, for many nodes may be over."""
         folder = node.rpartition("/")[0]
-        beside = self._by_folder.get(folder, {})
-        return {**self._values(folder), **beside, "nodes": beside, **(more or {})}
+        beside = self._by_folder.setdefault(folder, {})
+        return ChainMap(dict(more or {}), {"nodes": beside}, beside, self._values(folder))
 
     def _values(self, folder: str) -> dict[str, Any]:
         """Return the inputs of a flow; those of a nested one may be made of names of the flow around it."""

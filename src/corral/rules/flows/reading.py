@@ -140,7 +140,7 @@ class _Reader:
             prompt=text,
             type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
             files=merged.texts("files"),
-            checks=merged.texts("checks"),
+            checks=merged.filled_texts("checks"),
             role=role,
             skills=tuple((name, "") for name in merged.texts("skills")),
             read_only=merged.flag("read_only"),
@@ -230,7 +230,7 @@ class _Reader:
         opened = [
             node if node.needs else structs.replace(node, needs=needs, when=node.when or when) for node in flow.nodes
         ]
-        last = tuple(Edge(node.id) for node in flow.nodes if node.id not in needed)
+        last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
 
 

@@ -103,6 +103,13 @@ class Table:
             return ()
         return tuple(cast("list[str]", items))
 
+    def filled_texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts with places to fill."""
+        texts = self.texts(name)
+        for text in texts:
+            self.guarded(name, lambda text=text: filling.names(text))
+        return texts
+
     def items(self, name: str) -> list[Place]:
         if name not in self.entries:
             return []

@@ -51,19 +51,26 @@ def read(text: str) -> Place:
         raise Unreadable(
             Mistake(1, 1, "a flow file is shorter than 512 KB", "put long texts into files of the repository")
         )
-    from ruamel.yaml import YAML, YAMLError  # noqa: PLC0415 -- slow to load, and only flow files need it
+    import yaml  # noqa: PLC0415 -- slow to load, and only flow files need it
 
     try:
-        reader: Any = YAML(typ="safe", pure=True)
-        return _document(iter(reader.parse(text)))
-    except YAMLError as error:
+        reader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml 40 times slower
+        parse = cast("Any", yaml).parse
+        return _document(iter(parse(text, Loader=reader)))
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        words = " ".join(str(getattr(error, "problem", None) or error).split())
-        hint = "indent with spaces, not tabs" if "\\t" in words or "tab" in words else ""
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        words = " ".join(str(getattr(error, "problem", None) or str(error).partition("\n")[0]).split())
+        line, column = (mark.line + 1, mark.column + 1) if mark else _place(text, getattr(error, "position", 0))
+        rows = text.split("\n", line)[line - 1 : line]
+        hint = "indent with spaces, not tabs" if rows and rows[0].lstrip(" ").startswith("\t") else ""
         raise Unreadable(Mistake(line, column, f"this is no YAML: {words}", hint)) from None
     except RecursionError:
         raise Unreadable(Mistake(1, 1, "it is nested too deeply")) from None
+
+
+def _place(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - before.rfind("\n")
 
 
 def _document(events: Iterator[Any]) -> Place:

@@ -11,7 +11,7 @@ SELECT id, status, reason, plan, created, ended, owner, lease_until FROM runs WH
 SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMIT 3
 
 -- name: newest_run
-SELECT id FROM runs ORDER BY id DESC LIMIT 1
+SELECT id FROM runs r WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id) ORDER BY id DESC LIMIT 1
 
 -- name: list_runs
 SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,

@@ -1,0 +1,35 @@
+"""Who waits for a slot: in order, each agent's nodes for themselves, so that one that is busy holds up nobody else."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+
+class Queue:
+    """Nodes that wait for a slot. What a step costs does not grow with how many wait."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, OrderedDict[str, int]] = {}  # agent -> node -> its turn
+        self._turn = 0
+
+    def anyone(self, free: Callable[[str], bool]) -> bool:
+        """Tell whether somebody waits whose agent is free."""
+        return any(nodes and free(agent) for agent, nodes in self._waiting.items())
+
+    def add(self, agent: str, node: str, *, first: bool = False) -> None:
+        """Let a node wait; `first`: it was its turn, and there was no slot after all."""
+        waiting = self._waiting.setdefault(agent, OrderedDict())
+        if node in waiting:
+            return
+        self._turn += 1
+        waiting[node] = next(iter(waiting.values()), self._turn) if first else self._turn
+        if first:
+            waiting.move_to_end(node, last=False)
+
+    def take(self, free: Callable[[str], bool]) -> str | None:
+        """Return who waited longest of those whose agent is free."""
+        ready = [(next(iter(nodes.values())), agent) for agent, nodes in self._waiting.items() if nodes and free(agent)]
+        if not ready:
+            return None
+        return self._waiting[min(ready)[1]].popitem(last=False)[0]
