@@ -717,10 +717,6 @@ class Engine:
         """Tell whether any process drives a run."""
         return not self._orphaned(run)
 
-    def drives(self, run: str) -> bool:
-        """Tell whether this process drives a run."""
-        return run in self._drives
-
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
         if run in self._drives:

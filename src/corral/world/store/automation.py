@@ -121,12 +121,6 @@ def delivery_counts(store: Store) -> dict[str, int]:
     return {row["state"]: row["count"] for row in store.rows("count_deliveries")}
 
 
-def next_moment(store: Store) -> float | None:
-    """Return when the clock alone brings something next."""
-    found = [store.rows(name)[0]["next_at"] for name in ("next_schedule", "next_delivery")]
-    return min((at for at in found if at is not None), default=None)
-
-
 def _schedules(rows: Iterable[sqlite3.Row]) -> list[tuple[ScheduleRecord, float | None]]:
     return [(msgspec.json.decode(row["record"], type=ScheduleRecord), row["next_at"]) for row in rows]
 

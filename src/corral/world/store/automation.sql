@@ -10,9 +10,6 @@ SELECT record, next_at FROM schedules ORDER BY name
 -- name: due_schedules
 SELECT record, next_at FROM schedules WHERE next_at <= :now ORDER BY next_at
 
--- name: next_schedule
-SELECT min(next_at) AS next_at FROM schedules
-
 -- name: drop_schedule
 DELETE FROM schedules WHERE name = :name
 
@@ -53,9 +50,6 @@ VALUES (:id, :webhook, :type, :body, 'waiting', :at, :at)
 
 -- name: due_deliveries
 SELECT * FROM deliveries WHERE state = 'waiting' AND next_at <= :now ORDER BY next_at LIMIT :most
-
--- name: next_delivery
-SELECT min(next_at) AS next_at FROM deliveries WHERE state = 'waiting'
 
 -- name: deliveries
 SELECT * FROM deliveries WHERE webhook = :webhook AND (:state IS NULL OR state = :state) ORDER BY at DESC LIMIT :most
