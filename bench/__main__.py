@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, merging, overhead, reading, selection, spawn, startup
+from bench import ingest, ledger, merging, overhead, reading, selection, serving, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -19,6 +19,7 @@ PARTS = {
     "ingest": ingest.measure,
     "selection": selection.measure,
     "ledger": ledger.measure,
+    "serving": serving.measure,
     "merging": merging.measure,
 }
 

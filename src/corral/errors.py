@@ -54,3 +54,11 @@ class GitTrouble(CorralError):
 
 class ChecksFailed(CorralError):
     """What would have come of a merge does not pass its checks; nothing was moved."""
+
+
+class NotFound(BadRequest):
+    """Nothing is called so."""
+
+
+class Conflicting(BadRequest):
+    """What is asked for goes against what is there."""

@@ -8,7 +8,19 @@ from datetime import UTC, datetime
 
 from corral.flow import Node
 from corral.merging import MergeRecord
-from corral.model import OPEN, Attempt, AttemptRecord, Cost, CostSource, MergeState, NodeState, Run, Tokens
+from corral.model import (
+    OPEN,
+    Attempt,
+    AttemptRecord,
+    Cost,
+    CostSource,
+    MergeState,
+    NodeState,
+    Run,
+    RunRecord,
+    Status,
+    Tokens,
+)  # fmt: skip
 from corral.rules import reduce
 from corral.world import custody
 from corral.world.store import merges
@@ -23,9 +35,23 @@ DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; w
 ORPHANED = "its process is gone: corral resume goes on with it"
 
 
+QUEUED = "waits in the queue to be taken up"
+
+
 def orphaned(owner: str | None) -> bool:
     """Tell whether nobody drives a run any more."""
     return owner is None or custody.alive(owner) is False
+
+
+def lost(status: Status, owner: str | None) -> bool:
+    """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
+    return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
+
+
+def _reason(record: RunRecord) -> str | None:
+    if lost(record.status, record.owner):
+        return ORPHANED
+    return QUEUED if record.status == "queued" and record.owner is None else record.reason
 
 
 def build(store: Store, run: str) -> Run:
@@ -44,7 +70,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=record.status,
-        reason=ORPHANED if record.status in DRIVEN and orphaned(record.owner) else record.reason,
+        reason=_reason(record),
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,

@@ -14,31 +14,37 @@ from msgspec import structs
 from corral import config
 from corral.adapter import AgentProfile
 from corral.engine import document
-from corral.errors import BadRequest, CorralError, Stopped, StoreTrouble
+from corral.errors import BadRequest, Conflicting, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
-from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord
+from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store import inbox, merges
+from corral.world.store import inbox, merges, paging, waiting
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
 if TYPE_CHECKING:
+    from corral.engine.access import Access
+    from corral.engine.automation import Automation
     from corral.engine.cleaning import Cleaned
     from corral.engine.comparing import Comparison
     from corral.engine.estimating import Estimate
+    from corral.engine.glances import Glances
     from corral.engine.keeping import Restored
     from corral.engine.loop import Drive
     from corral.engine.merging import Merger
     from corral.engine.office import Family, Office
     from corral.engine.outfit import Outfit
+    from corral.engine.outgoing import Webhooks
+    from corral.engine.pending import Queue
     from corral.engine.post import Posted
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
     from corral.flow import Flow
     from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+    from corral.serving import Logged, RunFilter, Ticket
     from corral.world.snapshots import Snapshot
 
     Sink = Callable[[bytes], object]
@@ -59,6 +65,7 @@ class Engine:
         self._drives: dict[str, Drive] = {}
         self._family: Family | None = None
         self._stopping: str | None = None
+        self._glances: Glances | None = None
 
     @property
     def store(self) -> Store:
@@ -71,10 +78,76 @@ class Engine:
             self._store.close()
             self._store = None
 
+    @property
+    def access(self) -> Access:
+        """Who may use the server."""
+        from corral.engine.access import Access  # noqa: PLC0415
+
+        return Access(self.store)
+
+    @property
+    def automation(self) -> Automation:
+        """What starts runs by itself."""
+        from corral.engine.automation import Automation  # noqa: PLC0415
+
+        return Automation(self)
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Whom we tell of what happens."""
+        from corral.engine.outgoing import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self)
+
+    @property
+    def queue(self) -> Queue:
+        """Return what waits to be taken up."""
+        from corral.engine.pending import Queue  # noqa: PLC0415
+
+        return Queue(self.store)
+
     # --- look
 
     def runs(self, most: int = 1_000_000) -> list[RunLine]:
         return self.store.list_runs(most)
+
+    def page(self, wanted: RunFilter) -> list[RunLine]:
+        """Return a page of runs, newest first."""
+        return paging.runs(self.store, wanted)
+
+    def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
+        """Return events of all runs, of one, or of one node of it, oldest first."""
+        return paging.events(self.store, run, after, most, node)
+
+    def log_before(self, run: str, before: int, most: int) -> list[Logged]:
+        """Return the events of a run just before a sequence number, oldest first."""
+        return paging.last_events(self.store, run, before, most)
+
+    def last_sequence(self) -> int:
+        return paging.last_sequence(self.store)
+
+    def run_counts(self) -> dict[str, int]:
+        """Return how many runs have each status."""
+        return paging.counts(self.store)
+
+    def attempt_counts(self) -> list[tuple[str, str, int, float]]:
+        """Return agent, status, how many attempts, and what is known of their cost."""
+        return paging.attempt_counts(self.store)
+
+    def check_writable(self) -> None:
+        """Raise unless the store can be written to."""
+        waiting.set_value(self.store, "alive", str(int(time.time())))
+
+    def flush(self) -> None:
+        """Write down what happened in this process, so that others see it."""
+        self.store.flush()
+
+    def status(self, run: str) -> Status:
+        return self.store.status(run)
+
+    def find(self, name: str) -> str:
+        """Return the id of a run that is named by a part of it, or by `@last`."""
+        return self.store.find(name)
 
     def show(self, name: str) -> Run:
         return document.build(self.store, self.store.find(name))
@@ -236,7 +309,21 @@ class Engine:
         """Stop every run now, whoever drives it, and let none start; return which."""
         from corral.engine import money  # noqa: PLC0415
 
-        return money.halt(self.store, by)
+        stopped = money.halt(self.store, by)
+        for run in stopped:
+            self._poke(run)
+        return stopped
+
+    def halted(self) -> str | None:
+        """Return who halted everything, if somebody did."""
+        from corral.engine import money  # noqa: PLC0415
+
+        found = money.halted(self.store)
+        return found.where if found else None
+
+    def _refuse_halted(self) -> None:
+        if where := self.halted():
+            raise Conflicting(f"everything is halted ({where})", hint="corral halt --off")
 
     # --- act
 
@@ -249,40 +336,72 @@ class Engine:
             await self.stop(entry.run, by)
         if entry.about == "merge":
             await self._settle_merge(entry)
+        self._poke(entry.run)
         return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
-        from corral.engine import money, submit  # noqa: PLC0415 -- reading commands start without it
+        from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
 
-        if halted := money.halted(self.store):
-            raise BadRequest(f"everything is halted ({halted.where})", hint="corral halt --off")
+        self._refuse_halted()
         submission = await submit.prepare(request, self.home)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
         for note in submission.notes:
             say(note)
+        record = self._record(submission.plan, self.owner)
+        self.store.add_run(record)
+        return record.id
+
+    def submitted(self, request: Request, ticket: Ticket) -> str | None:
+        """Return the run that was made for the same request under the same key already."""
+        from corral.engine import pending  # noqa: PLC0415
+
+        return pending.before(self.store, ticket, request)
+
+    async def enqueue(
+        self,
+        request: Request,
+        ticket: Ticket,
+        say: Callable[[str], None] = lambda _: None,
+        vet: Callable[[RunPlan], None] = lambda _: None,
+    ) -> str:
+        """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
+        from corral.engine import pending  # noqa: PLC0415
+
+        self._refuse_halted()
+        submission = await self.prepare(request)
+        vet(submission.plan)
+        for note in submission.notes:
+            say(note)
+        return pending.add(self.store, self._record(submission.plan, None), ticket, request)
+
+    def to_background(self, run: str) -> str:
+        """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        return detaching.to_background(self.store, run)
+
+    def _record(self, plan: RunPlan, owner: str | None) -> RunRecord:
         now = time.time()
-        run = naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4)))
-        self.store.add_run(
-            RunRecord(
-                id=run,
-                status="queued",
-                reason=None,
-                plan=submission.plan,
-                created=now,
-                owner=self.owner,
-                lease_until=now + LEASE_SECONDS,
-            )
+        return RunRecord(
+            id=naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4))),
+            status="queued",
+            reason=None,
+            plan=plan,
+            created=now,
+            owner=owner,
+            lease_until=now + LEASE_SECONDS if owner else 0.0,
         )
-        return run
 
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
         from corral.engine import submit  # noqa: PLC0415
+        from corral.engine.glances import Glances  # noqa: PLC0415
 
         _ = self.store
-        return await submit.prepare(request, self.home)
+        self._glances = self._glances or Glances()
+        return await submit.prepare(request, self.home, self._glances)
 
     def estimate(self, plan: RunPlan) -> Estimate:
         """Say what would happen and about how dear it would be."""
@@ -300,6 +419,7 @@ class Engine:
         drive.patient = patient
         drive.land_with(self.merge)
         self._drives[run] = drive
+        waiting.leave(self.store, run)
         if self._stopping:
             drive.stop(self._stopping)
         try:
@@ -363,6 +483,7 @@ class Engine:
             self.store.order(run, "stop", by, time.time())
             return await self.drive(run, _nobody)
         self.store.order(run, "stop", by, time.time())
+        self._poke(run)
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
@@ -460,6 +581,7 @@ class Engine:
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
+        self._poke(run)
         bell, until = Bell(self.store.folder), time.monotonic() + ANSWER_SECONDS
         try:
             while time.monotonic() < until and not self._orphaned(run):
@@ -586,8 +708,19 @@ class Engine:
                     self.store.save_attempt(parked)
             self.store.move_run(run, "queued", None, None)
 
+    def _poke(self, run: str) -> None:
+        """Let a run that this process drives know at once; others hear the bell."""
+        if run in self._drives:
+            self._drives[run].hear_now()
+
+    def driven(self, run: str) -> bool:
+        """Tell whether any process drives a run."""
+        return not self._orphaned(run)
+
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
+        if run in self._drives:
+            return False
         owner = self.store.run(run).owner
         dead = owner if owner and custody.alive(owner) is False else None
         now = time.time()

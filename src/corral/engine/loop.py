@@ -109,6 +109,11 @@ class Drive:
 
     # --- one turn
 
+    def hear_now(self) -> None:
+        """Learn of what somebody in this very process wants."""
+        self._orders.take()
+        self.look_up()
+
     def look_up(self) -> None:
         """Look whether a person has answered."""
         if self._gates.waiting:

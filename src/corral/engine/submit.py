@@ -15,10 +15,11 @@ from corral import config
 from corral.adapter import AgentTask
 from corral.config import Config
 from corral.engine import flowing, scoping
+from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow
-from corral.model import Net, Request, RunPlan, ScopeSource, ScopeTable
+from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, plain_folder
 from corral.world.git import Found
@@ -41,16 +42,18 @@ class Submission(Struct, frozen=True):
     explained: Explained
 
 
-async def prepare(request: Request, state: Path) -> Submission:
-    """Check a request against this machine and turn it into a plan."""
+async def prepare(request: Request, state: Path, glances: Glances | None = None) -> Submission:
+    """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     try:
-        return await _prepare(request, state, looking)
+        return await _prepare(request, state, looking, glances)
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
         await asyncio.gather(*looking, return_exceptions=True)
 
 
-async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any]]) -> Submission:
+async def _prepare(
+    request: Request, state: Path, looking: list[asyncio.Task[Any]], glances: Glances | None
+) -> Submission:
     await git.version()
     folder = Path(request.repo).expanduser()
     if not folder.is_dir():
@@ -60,25 +63,21 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
         str(folder).encode()
     except UnicodeEncodeError:
         raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
-    found = await git.discover(folder)
-    uncommitted = asyncio.create_task(_uncommitted(found, request.base))  # git looks while we do
-    hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head)) if found else None
-    looking += [uncommitted, *([hidden] if hidden else [])]
+    remembers = glances if request.base is None else None
+    glance, signs = remembers.recall(folder) if remembers else (None, ())
+    found = glance.found if glance else await git.discover(folder)
+    uncommitted = hidden = None
+    if glance is None and found is not None:  # git looks while we do
+        uncommitted = asyncio.create_task(_uncommitted(found, request.base))
+        hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
+        looking += [uncommitted, hidden]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     flow = flowing.build(request, settings, top)
     _try_agents(flow, settings, request)
     _try_writer(settings)
     _try_checks(flow, settings, top)
-    held = await probe(state / "probe.json")
-    required = request.require or usual()
-    level = "none" if request.unsandboxed and required == "none" else held.level
-    if not at_least(level, required) and not request.unsandboxed:
-        wanting = held.lacks(required)
-        raise BadRequest(
-            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
-            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
-        )
+    level = await _level(request, state)
     notes: list[str] = []
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
@@ -92,19 +91,26 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     else:
         repository = found.repository
         base, into = await _base(found, request.base)
-        notes = await uncommitted
-    ignore = await hidden if hidden else ""
+        notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
+    ignore = glance.ignore if glance else await hidden if hidden else ""
+    identity = glance.identity if glance else await repository.identity()
+    if remembers and glance is None and found is not None:
+        remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
-    fitted = await scoping.fit(
-        scoping.of_agent(scopes, next(iter(names), ""), ignore), Machine(tree=top, state=state, checkout=top)
-    )
+    asked = scoping.of_agent(scopes, next(iter(names), ""), ignore)
+    key = ENCODER.encode((scopes, next(iter(names), ""), ignore))
+    fitted = remembers.scope(folder, key) if remembers and glance else None
+    if fitted is None:
+        fitted = await scoping.fit(asked, Machine(tree=top, state=state, checkout=top))
+        if remembers and glance:
+            remembers.keep_scope(folder, key, fitted)
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
         git_dir=str(repository.git_dir),
         base=base,
         into=into,
-        identity=await repository.identity(),
+        identity=identity,
         retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
         setup=settings.setup,
         condense=settings.condense,
@@ -117,6 +123,19 @@ async def _prepare(request: Request, state: Path, looking: list[asyncio.Task[Any
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+async def _level(request: Request, state: Path) -> Level:
+    held = await probe(state / "probe.json")
+    required = request.require or usual()
+    level = "none" if request.unsandboxed and required == "none" else held.level
+    if not at_least(level, required) and not request.unsandboxed:
+        wanting = held.lacks(required)
+        raise BadRequest(
+            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
+            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
+        )
+    return level
 
 
 def _asked_scope(request: Request) -> list[ScopeSource]:

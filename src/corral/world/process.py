@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -103,6 +104,18 @@ def _watch_by_pidfd() -> None:
             asyncio.set_child_watcher(watcher)  # pyright: ignore[reportDeprecated]
         if not watcher.is_active():
             watcher.attach_loop(asyncio.get_running_loop())
+
+
+def detach(argv: Sequence[str], log: Path) -> int:
+    """Start a process that outlives this one and its terminal; what it prints goes to a file. Return its pid."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    return os.posix_spawn(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
 
 
 async def run(

@@ -44,6 +44,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),
+    "serve": ("serve", "Serve the HTTP API and the page; drive what is queued."),
+    "queue": ("queue", "Show what waits to be taken up; move it, hold it."),
+    "token": ("serve", "Say who may use the server: make, list and revoke tokens."),
     "export": ("look", "Print everything that is stored, as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }

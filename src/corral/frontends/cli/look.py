@@ -67,7 +67,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
         rows = [
             (
                 line.run,
-                "orphaned" if line.status in document.DRIVEN and document.orphaned(line.owner) else line.status,
+                "orphaned" if document.lost(line.status, line.owner) else line.status,
                 words.ago(line.created),
                 "-" if line.usd is None else f"${line.usd:.2f}",
                 ",".join(line.agents) or "-",

@@ -14,7 +14,9 @@ from corral.errors import BadRequest, Untrusted
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.trusting import ask_for_trust
-from corral.model import Request, Run
+from corral.frontends.cli.who import who
+from corral.model import Request, Run, document
+from corral.serving import Ticket
 
 MOST_ARGUMENT = 100_000
 STRATEGIES = ("single", "multi", "parallel", "race", "auto")
@@ -88,6 +90,8 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
 @click.option("--merge", type=click.Choice(["never", "auto"]), default="never", help="Land what is done.  [never]")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
+@click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="With --detach: more is sooner.  [0]")
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 def run(  # noqa: PLR0913 -- what Click hands over
@@ -98,6 +102,8 @@ def run(  # noqa: PLR0913 -- what Click hands over
     as_json: bool,
     quiet: bool,
     explain: bool,
+    detach: bool,
+    priority: int,
     type_: str | None,
     **options: object,
 ) -> int:
@@ -117,6 +123,8 @@ def run(  # noqa: PLR0913 -- what Click hands over
     request = Request(prompt=task, tasks=more, type=type_, **options)  # type: ignore[arg-type]
     if explain:
         return _explain(request, as_json=as_json)
+    if detach:
+        return _detach(request, priority, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
         name = await submitted(engine, request, shown)
@@ -156,6 +164,21 @@ def _explain(request: Request, *, as_json: bool) -> int:
     finally:
         engine.close()
     click.echo(msgspec.json.encode(explained).decode() if as_json else "\n".join(explained.lines()))
+    return 0
+
+
+def _detach(request: Request, priority: int, *, as_json: bool) -> int:
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    engine = Engine()
+    try:
+        run = asyncio.run(engine.enqueue(request, Ticket(by=who(), priority=priority), say))
+        say(engine.to_background(run))
+        shown = engine.show(run)
+    finally:
+        engine.close()
+    click.echo(document(shown).decode() if as_json else shown.run)
     return 0
 
 

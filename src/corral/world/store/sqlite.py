@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from corral.errors import BadRequest
+from corral.errors import BadRequest, NotFound
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.world.notice import Rope
@@ -92,9 +92,14 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
+        """Write events down, for others to see; what the disk has not got yet goes with the next change of state."""
         if self._waiting and not self._depth:
-            with self.transaction():
-                pass
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self.transaction():
+                    pass
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def _write_waiting(self) -> None:
         if self._waiting:
@@ -136,37 +141,25 @@ class Store:
             lease_until=row["lease_until"],
         )
 
+    def status(self, run: str) -> Status:
+        return cast("Status", self._rows("status", id=run)[0]["status"])
+
     def find(self, name: str) -> str:
         """Resolve an id, an unambiguous prefix of one, or `@last`."""
         if name == "@last":
             rows = self._rows("newest_run")
             if not rows:
-                raise BadRequest("there is no run yet", hint='start one: corral run "..."')
+                raise NotFound("there is no run yet", hint='start one: corral run "..."')
             return cast("str", rows[0]["id"])
         found = [cast("str", row["id"]) for row in self._rows("runs_with_prefix", prefix=name)] if name else []
         if name in found or len(found) == 1:
             return name if name in found else found[0]
         if not found:
-            raise BadRequest(f"no run is called `{name}`", hint="see `corral ls`; @last is the newest")
+            raise NotFound(f"no run is called `{name}`", hint="see `corral ls`; @last is the newest")
         raise BadRequest(f"`{name}` fits more than one run", hint="say more of it: " + ", ".join(found))
 
     def list_runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return [
-            RunLine(
-                run=row["id"],
-                status=row["status"],
-                reason=row["reason"],
-                created=row["created"],
-                ended=row["ended"],
-                repo=row["repo"],
-                strategy=row["strategy"],
-                task=row["task"],
-                agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
-                usd=row["usd"],
-                owner=row["owner"],
-            )
-            for row in self._rows("list_runs", most=most)
-        ]
+        return [run_line(row) for row in self._rows("list_runs", most=most)]
 
     def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
         with self.transaction():
@@ -298,7 +291,7 @@ class Store:
         with translated(self.path):
             return cast("int", self._db.execute("PRAGMA data_version").fetchone()[0])
 
-    def _rows(self, name: str, **values: object) -> list[sqlite3.Row]:
+    def _rows(self, name: str, /, **values: object) -> list[sqlite3.Row]:
         with translated(self.path):
             return self._patiently(self._sql[name], values).fetchall()
 
@@ -313,10 +306,26 @@ class Store:
                     raise
                 time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
 
-    def _do(self, name: str, **values: object) -> int:
+    def _do(self, name: str, /, **values: object) -> int:
         return self._db.execute(self._sql[name], cast("dict[str, Any]", values)).rowcount
 
     rows, do = _rows, _do  #: for the store's other files
+
+
+def run_line(row: sqlite3.Row) -> RunLine:
+    return RunLine(
+        run=row["id"],
+        status=row["status"],
+        reason=row["reason"],
+        created=row["created"],
+        ended=row["ended"],
+        repo=row["repo"],
+        strategy=row["strategy"],
+        task=row["task"],
+        agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
+        usd=row["usd"],
+        owner=row["owner"],
+    )
 
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)

@@ -1,0 +1,165 @@
+"""`serve`, `token`: the HTTP API and the page, and who may use them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from corral.errors import BadRequest
+from corral.frontends.cli import words
+from corral.frontends.cli.look import engine, json_option
+from corral.serving import SCOPES
+
+if TYPE_CHECKING:
+    from corral.frontends.web.server import Announced
+
+PORT = 4747
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.  [127.0.0.1]")
+@click.option(
+    "--root", "roots", multiple=True, metavar="DIR", help="Requests may use repositories below it; repeatable."
+)
+@click.option(
+    "--host-name", "names", multiple=True, metavar="NAME", help="A name it is called by, e.g. behind a proxy."
+)
+@click.option("--tls-cert", "certificate", type=click.Path(exists=True, path_type=Path), help="Serve TLS.")
+@click.option("--tls-key", "key", type=click.Path(exists=True, path_type=Path), help="The key of that certificate.")
+@click.option("--behind-tls", "secure", is_flag=True, help="A proxy before it speaks TLS: cookies only over TLS.")
+@click.option("--plain-http", is_flag=True, help="Listen beyond this machine without TLS all the same.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0), default=100.0, help="Requests a second of each token.  [100; 0: any]"
+)
+@click.option("--body-bytes", type=click.IntRange(min=1000), default=1 << 20, help="The largest body.  [1 MiB]")
+@click.option("--body-seconds", type=click.FloatRange(min=0.1), default=30.0, help="How long a body may take.  [30]")
+@click.option("--resume/--no-resume", default=True, help="Go on with runs whose process is gone.  [--resume]")
+@click.option(
+    "--log", "form", type=click.Choice(["text", "json"]), default="text", help="How to log, on stderr.  [text]"
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+def serve(  # noqa: PLR0913 -- what Click hands over
+    *,
+    port: int,
+    host: str,
+    roots: tuple[str, ...],
+    names: tuple[str, ...],
+    certificate: Path | None,
+    key: Path | None,
+    form: str,
+    verbose: bool,
+    **more: object,
+) -> int:
+    """Serve the HTTP API and the page, and drive what is queued, until stopped.
+
+    Prints its address, at the first start a token, and a link that opens the page once. When it ends, what it drives
+    is left as after a crash: the next `corral serve` goes on with it.
+    """
+    from corral.frontends.web import server  # noqa: PLC0415
+    from corral.frontends.web.logs import set_up  # noqa: PLC0415 -- only this command needs the web
+    from corral.frontends.web.site import ServerSettings  # noqa: PLC0415
+
+    set_up(as_json=form == "json", level=logging.INFO if verbose or form == "json" else logging.WARNING)
+    settings = ServerSettings(
+        roots=_roots(roots),
+        hosts=names,
+        secure=bool(more["secure"]),
+        rate_per_second=float(str(more["rate"])),
+        body_bytes=int(str(more["body_bytes"])),
+        body_seconds=float(str(more["body_seconds"])),
+    )
+    listening = server.Listening(
+        host=host,
+        port=port,
+        certificate=certificate,
+        key=key,
+        plain_http=bool(more["plain_http"]),
+        resume=bool(more["resume"]),
+    )
+    return server.serve(listening, settings, _announce)
+
+
+def _announce(what: Announced) -> None:
+    sys.stdout.write(f"{what.address}\n")
+    if what.token:
+        sys.stdout.write(f"token: {what.token}\n")
+    sys.stdout.flush()
+    if what.token:
+        click.echo("keep the token: it is not shown again (corral token new makes others)", err=True)
+    click.echo(f"open the page, once: {what.link}", err=True)
+
+
+def _roots(named: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the folders below which requests may use repositories: those named, or the repository we are in."""
+    found: list[Path] = []
+    for name in named or (".",):
+        folder = Path(name).expanduser().resolve()
+        if not folder.is_dir():
+            raise BadRequest(f"--root {name}: there is no such folder")
+        found.append(folder if named else _top(folder))
+    return tuple(found)
+
+
+def _top(folder: Path) -> Path:
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+
+
+# --- tokens
+
+
+@click.group()
+def token() -> None:
+    """Say who may use the server: make, list and revoke tokens."""
+
+
+@token.command("new")
+@click.option("--name", default="", metavar="TEXT", help="What it is for.")
+@click.option(
+    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it may do; repeatable.  [read, run]"
+)
+@json_option
+def new(name: str, scopes: tuple[str, ...], *, as_json: bool) -> None:
+    """Make a token, and print its secret: it is not shown again."""
+    with engine() as opened:
+        made = opened.access.create(name or "unnamed", scopes or ("read", "run"))
+    click.echo(msgspec.json.encode(made).decode() if as_json else made.secret)
+
+
+@token.command("ls")
+@json_option
+def list_(*, as_json: bool) -> None:
+    """List tokens; their secrets are not kept."""
+    with engine() as opened:
+        found = opened.access.tokens()
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    rows = [
+        (each.id, each.name, ",".join(each.scopes), words.ago(each.created), _used(each.used), _state(each.revoked))
+        for each in found
+    ]
+    click.echo("\n".join(words.table(("TOKEN", "NAME", "SCOPES", "AGE", "USED", "STATE"), rows)))
+
+
+def _used(at: float | None) -> str:
+    return "never" if at is None else f"{words.ago(at)} ago" if time.time() - at > 60 else "just now"
+
+
+def _state(revoked: float | None) -> str:
+    return "counts" if revoked is None else "revoked"
+
+
+@token.command("revoke")
+@click.argument("name", metavar="TOKEN")
+def revoke(name: str) -> None:
+    """Revoke a token; browsers that logged in with it are out as well."""
+    with engine() as opened:
+        opened.access.revoke(name)
+    click.echo(f"revoked: {name}")

@@ -1,0 +1,1 @@
+"""The server: HTTP API, event streams and the place of the page, over one engine."""

@@ -1,0 +1,177 @@
+"""What starts runs by itself: schedules, and triggers that other programs call."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from msgspec import Meta, Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine.automation import TooMany
+from corral.engine.document import moment
+from corral.frontends.web import vetting
+from corral.frontends.web.api.bodies import Submission, Word
+from corral.frontends.web.auth import Admin, Caller, Reader
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.problems import Refused
+from corral.frontends.web.site import Here, Site
+from corral.model import Request as RunRequest
+from corral.model import Run
+from corral.serving import ScheduleRecord, TriggerRecord
+
+router = APIRouter(tags=["automation"])
+Name = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")]
+Few = Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request that is made again and again, by the clock."""
+
+    cron: Word
+    zone: Word = "UTC"
+    request: Submission
+    most_open: Few = 1
+    per_day: Few = 24
+    enabled: bool = True
+
+
+class ScheduleShown(Struct, frozen=True, kw_only=True):
+    name: str
+    cron: str
+    zone: str
+    request: RunRequest
+    most_open: int
+    per_day: int
+    enabled: bool
+    next: str | None
+    last: str  #: the run it started last, or why it did not
+    last_at: str | None
+
+
+class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request that is made when it is called; {{payload.…}} in its task is filled from the call."""
+
+    request: Submission
+    secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
+    most_open: Few = 4
+    per_hour: Few = 30
+    enabled: bool = True
+
+
+class TriggerShown(Struct, frozen=True, kw_only=True):
+    name: str
+    request: RunRequest
+    most_open: int
+    per_hour: int
+    enabled: bool
+    secret: str | None = None  #: only in the answer that made it
+
+
+@router.get("/schedules", responses=gives(list[ScheduleShown]))
+async def schedules(site: Here, _: Reader) -> Response:
+    return answer([_schedule(record, at) for record, at in site.engine.automation.schedules()])
+
+
+@router.put("/schedules/{name}", responses=gives(ScheduleShown), openapi_extra=takes(Schedule))
+async def put_schedule(name: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Make a schedule, or change it."""
+    wanted = await body(request, Schedule)
+    record = ScheduleRecord(
+        name=name,
+        cron=wanted.cron,
+        zone=wanted.zone,
+        request=_vetted(site, caller, wanted.request),
+        by=caller.by,
+        most_open=wanted.most_open,
+        per_day=wanted.per_day,
+        enabled=wanted.enabled,
+    )
+    return answer(_schedule(record, site.engine.automation.put_schedule(record)))
+
+
+@router.delete("/schedules/{name}", status_code=204)
+async def drop_schedule(name: str, site: Here, _: Admin) -> Response:
+    site.engine.automation.drop_schedule(name)
+    return Response(status_code=204)
+
+
+@router.get("/triggers", responses=gives(list[TriggerShown]))
+async def triggers(site: Here, _: Reader) -> Response:
+    return answer([structs.replace(_trigger(record), secret=None) for record in site.engine.automation.triggers()])
+
+
+@router.put("/triggers/{name}", responses=gives(TriggerShown), openapi_extra=takes(Trigger))
+async def put_trigger(name: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Make a trigger, or change it. Calls to it are signed with its secret, which only this answer shows."""
+    wanted = await body(request, Trigger)
+    record = TriggerRecord(
+        name=name,
+        secret=wanted.secret or "",
+        request=_vetted(site, caller, wanted.request),
+        by=caller.by,
+        most_open=wanted.most_open,
+        per_hour=wanted.per_hour,
+        enabled=wanted.enabled,
+    )
+    return answer(_trigger(site.engine.automation.put_trigger(record)))
+
+
+@router.delete("/triggers/{name}", status_code=204)
+async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
+    site.engine.automation.drop_trigger(name)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/triggers/{name}", status_code=202, responses=gives(Run, 202, "Queued."), openapi_extra=takes(dict[str, Any])
+)
+async def call(name: str, request: Request, site: Here) -> Response:
+    """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
+    address = request.client.host if request.client else "-"
+    site.limiter.before_check(address)
+    raw = await request.body()
+    record = site.engine.automation.called(name, request.headers, raw)
+    if record is None:
+        site.limiter.was_wrong(address)
+        raise Refused(401, "signature", "there is no such trigger, or the signature is wrong or old")
+    site.limiter.asked(f"trigger {name}")
+    once = request.headers.get("webhook-id") or request.headers.get("x-github-delivery") or secrets.token_hex(8)
+    try:
+        run = await site.engine.automation.fire(record, once[:200], raw, site.vet)
+    except TooMany as error:
+        raise Refused(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
+    return answer(site.engine.show(run), 202, {"Location": f"/api/v1/runs/{run}"})
+
+
+def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
+    roots = site.settings.roots
+    return vetting.request(wanted.request(vetting.repository(wanted.repo, roots)), caller, roots)
+
+
+def _schedule(record: ScheduleRecord, at: float | None) -> ScheduleShown:
+    return ScheduleShown(
+        name=record.name,
+        cron=record.cron,
+        zone=record.zone,
+        request=record.request,
+        most_open=record.most_open,
+        per_day=record.per_day,
+        enabled=record.enabled,
+        next=None if at is None else moment(at),
+        last=record.last,
+        last_at=None if record.last_at is None else moment(record.last_at),
+    )
+
+
+def _trigger(record: TriggerRecord) -> TriggerShown:
+    return TriggerShown(
+        name=record.name,
+        request=record.request,
+        most_open=record.most_open,
+        per_hour=record.per_hour,
+        enabled=record.enabled,
+        secret=record.secret,
+    )

@@ -1,0 +1,28 @@
+"""What waits for a person."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.frontends.web.api.bodies import Answer
+from corral.frontends.web.api.shown import InboxEntry, entry
+from corral.frontends.web.auth import Reader, Runner
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here
+
+router = APIRouter(tags=["inbox"])
+
+
+@router.get("/inbox", responses=gives(list[InboxEntry]))
+async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
+    """List what waits for a person; with `all` also what was answered."""
+    return answer([entry(each) for each in site.engine.inbox(whole=all)])
+
+
+@router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
+async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Answer what waits; an answer counts once, and who gave it is kept."""
+    wanted = await body(request, Answer)
+    return answer(entry(await site.engine.answer(number, wanted.answer, caller.by)))

@@ -1,0 +1,216 @@
+"""Money: limits and how they stand, what was spent, quotas, a halt of everything."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine import money
+from corral.engine.document import moment
+from corral.frontends.web import vetting
+from corral.frontends.web.auth import Admin, Reader
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here, Site
+from corral.money import Limit, Quota, Standing
+
+router = APIRouter(tags=["money"])
+Usd = Annotated[float, Meta(gt=0)]
+By = Literal["agent", "model", "day", "repo", "task-kind"]
+
+
+class LimitShown(Struct, frozen=True, kw_only=True):
+    window: str
+    agent: str | None
+    repo: str | None
+    usd: float
+    spent: float | None
+    reserved: float | None
+    until: str | None
+    by: str
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    spent: float
+    reserved: float
+
+
+class BudgetShown(Struct, frozen=True, kw_only=True):
+    """As `corral budget --json`."""
+
+    zone: str
+    day: Spent
+    month: Spent
+    limits: list[LimitShown]
+
+
+class BudgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    per_run: Usd | None = None
+    per_day: Usd | None = None
+    per_month: Usd | None = None
+    ceiling: Usd | None = None
+    agent: Annotated[str, Meta(max_length=100)] = ""
+    repo: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class Total(Struct, frozen=True, kw_only=True):
+    usd: float
+    source: str
+
+
+class Saved(Struct, frozen=True, kw_only=True):
+    usd: float
+    against: str
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    key: str
+    usd: float
+    tokens: int
+    attempts: int
+    done: int
+    seconds: float
+    unknown: int
+
+
+class CostShown(Struct, frozen=True, kw_only=True):
+    """As `corral cost --json`."""
+
+    total: Total
+    by: str
+    rows: list[CostRow]
+    saved: Saved | None
+
+
+class QuotaShown(Struct, frozen=True, kw_only=True):
+    """As `corral quota --json`."""
+
+    agent: str
+    model: str | None
+    limited: bool
+    until: str | None
+    seen: str
+    times: int
+    message: str
+
+
+class Halted(Struct, frozen=True, kw_only=True):
+    stopped: list[str]
+
+
+@router.get("/budget", responses=gives(BudgetShown))
+async def show_budget(site: Here, _: Reader) -> Response:
+    """Show limits of money, and how they stand."""
+    return answer(_budget(site))
+
+
+@router.put("/budget", responses=gives(BudgetShown), openapi_extra=takes(BudgetWish))
+async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
+    """Set limits: for each run, a day, a month; the ceiling is what no answer goes past."""
+    wanted = await body(request, BudgetWish)
+    repo = vetting.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
+    limits = (
+        Limit(window="run", usd=wanted.per_run or 0.0, agent=wanted.agent, repo=repo),
+        Limit(window="day", usd=wanted.per_day or 0.0, agent=wanted.agent, repo=repo),
+        Limit(window="month", usd=wanted.per_month or 0.0, agent=wanted.agent, repo=repo),
+        Limit(window="ceiling", usd=wanted.ceiling or 0.0, agent=wanted.agent, repo=repo),
+    )
+    for limit in limits:
+        if limit.usd:
+            money.set_limit(site.engine.store, limit, caller.by)
+    return answer(_budget(site))
+
+
+@router.delete("/budget", responses=gives(BudgetShown))
+async def reset_budget(site: Here, caller: Admin, *, ceiling: bool = False) -> Response:
+    """Take away what was set; the ceiling only if asked."""
+    money.reset(site.engine.store, "", "", caller.by, ceiling=ceiling)
+    return answer(_budget(site))
+
+
+@router.get("/cost", responses=gives(CostShown))
+async def cost(
+    site: Here,
+    _: Reader,
+    by: By = "agent",
+    days: Annotated[int | None, Query(ge=1, le=36_500)] = None,
+    repo: Annotated[str, Query(max_length=4096)] = "",
+) -> Response:
+    """Show what attempts cost, by agent, model, day, repository or kind of task."""
+    since = time.time() - days * 86_400 if days else 0.0
+    found = money.cost(site.engine.store, _settings(site), by, since=since, repo=repo)
+    rows = [
+        CostRow(
+            key=row.key,
+            usd=row.usd,
+            tokens=row.tokens,
+            attempts=row.attempts,
+            done=row.done,
+            seconds=row.seconds,
+            unknown=row.unknown,
+        )
+        for row in found.rows
+    ]
+    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
+    return answer(CostShown(total=Total(usd=found.usd, source=found.source), by=by, rows=rows, saved=saved))
+
+
+@router.get("/quota", responses=gives(list[QuotaShown]))
+async def quota(site: Here, _: Reader) -> Response:
+    """Show which agents ran into limits of their accounts, and when they are back."""
+    return answer([_quota(each) for each in money.known_quotas(site.engine.store)])
+
+
+@router.post("/halt", responses=gives(Halted))
+async def halt(site: Here, caller: Admin) -> Response:
+    """Stop every run now, in any process, and let none start."""
+    return answer(Halted(stopped=site.engine.halt(caller.by)))
+
+
+@router.delete("/halt", status_code=204)
+async def unhalt(site: Here, _: Admin) -> Response:
+    """Let runs start again."""
+    money.unhalt(site.engine.store)
+    return Response(status_code=204)
+
+
+def _settings(site: Site) -> money.Budget:
+    return site.engine.settings(Path()).budget
+
+
+def _budget(site: Site) -> BudgetShown:
+    settings = _settings(site)
+    spent = money.spending(site.engine.store, settings)
+    sums = {window: Spent(spent=paid, reserved=held) for window, (paid, held) in spent.items()}
+    limits = [_limit(each) for each in money.standings(site.engine.store, settings)]
+    return BudgetShown(zone=money.zone_name(settings), day=sums["day"], month=sums["month"], limits=limits)
+
+
+def _limit(each: Standing) -> LimitShown:
+    return LimitShown(
+        window=each.limit.window,
+        agent=each.limit.agent or None,
+        repo=each.limit.repo or None,
+        usd=each.limit.usd,
+        spent=each.spent,
+        reserved=each.reserved,
+        until=None if each.until is None else moment(each.until),
+        by=each.limit.where,
+    )
+
+
+def _quota(each: Quota) -> QuotaShown:
+    return QuotaShown(
+        agent=each.agent,
+        model=each.model,
+        limited=each.cooling_until is not None,
+        until=None if each.until is None else moment(each.until),
+        seen=moment(each.at),
+        times=each.times,
+        message=each.message,
+    )

@@ -1,0 +1,110 @@
+"""What the API shows besides the run document."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from corral.engine.document import lost, moment
+from corral.engine.engine import RunLine
+from corral.model import Entry
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run as a listing shows it; the same as a row of `ls --json`."""
+
+    run: str
+    status: str
+    reason: str | None
+    strategy: str
+    task: str
+    repo: str
+    agents: tuple[str, ...]
+    started: str
+    seconds: float | None
+    cost: dict[str, float | None]
+    orphaned: bool = False
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    runs: list[RunSummary]
+    next: str | None  #: give it as `before` to get what is older
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    run: str
+    events: list[msgspec.Raw]
+    next: int  #: give it as `after` to get what is newer
+
+
+class InboxEntry(Struct, frozen=True, kw_only=True):
+    """What waits for a person, or waited; as `inbox --json` prints it."""
+
+    id: str
+    run: str
+    node: str | None
+    attempt: str | None
+    kind: str
+    about: str
+    text: str
+    context: str
+    choices: tuple[str, ...]
+    default: str
+    deadline: str
+    created: str
+    answered_at: str | None
+    answer: str | None
+    answered_by: str | None
+    outcome: str
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    run: str
+    answer: str
+
+
+class Diff(Struct, frozen=True, kw_only=True):
+    attempt: str
+    commit: str | None
+    files_changed: tuple[str, ...]
+    insertions: int
+    deletions: int
+    patch: str
+    cut: bool = False  #: it is longer than is shown
+
+
+def summary(line: RunLine) -> RunSummary:
+    return RunSummary(
+        run=line.run,
+        status=line.status,
+        reason=line.reason,
+        strategy=line.strategy,
+        task=line.task[:2000],
+        repo=line.repo,
+        agents=line.agents,
+        started=moment(line.created),
+        seconds=None if line.ended is None else round(line.ended - line.created, 3),
+        cost={"usd": line.usd},
+        orphaned=lost(line.status, line.owner),
+    )
+
+
+def entry(found: Entry) -> InboxEntry:
+    return InboxEntry(
+        id=found.id,
+        run=found.run,
+        node=found.node,
+        attempt=found.attempt,
+        kind=found.kind,
+        about=found.about,
+        text=found.text,
+        context=found.context,
+        choices=found.choices,
+        default=found.default,
+        deadline=moment(found.deadline),
+        created=moment(found.created),
+        answered_at=None if found.answered_at is None else moment(found.answered_at),
+        answer=found.answer,
+        answered_by=found.answered_by,
+        outcome=found.outcome,
+    )

@@ -1,0 +1,40 @@
+"""Tokens: who may use this server, and for what."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine.access import Secret
+from corral.frontends.web.api.bodies import NewToken
+from corral.frontends.web.auth import Admin, Reader
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here
+from corral.serving import Token
+
+router = APIRouter(tags=["tokens"])
+
+
+@router.get("/tokens", responses=gives(list[Token]))
+async def list_tokens(site: Here, _: Admin) -> Response:
+    return answer(site.engine.access.tokens())
+
+
+@router.get("/tokens/me", responses=gives(Token))
+async def me(caller: Reader) -> Response:
+    """Show whose token this is, and what it may do."""
+    return answer(caller.token)
+
+
+@router.post("/tokens", status_code=201, responses=gives(Secret, 201, "Made."), openapi_extra=takes(NewToken))
+async def create(request: Request, site: Here, _: Admin) -> Response:
+    """Make a token. Its secret is in this answer and nowhere else."""
+    wanted = await body(request, NewToken)
+    return answer(site.engine.access.create(wanted.name, wanted.scopes), 201)
+
+
+@router.delete("/tokens/{token}", status_code=204)
+async def revoke(token: str, site: Here, _: Admin) -> Response:
+    site.engine.access.revoke(token)
+    return Response(status_code=204)

@@ -1,0 +1,108 @@
+"""Outgoing webhooks: whom we tell, and how that went."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine.document import moment
+from corral.frontends.web.api.bodies import Words
+from corral.frontends.web.auth import Admin
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here
+from corral.serving import Delivery, WebhookRecord
+
+router = APIRouter(tags=["webhooks"])
+
+
+class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Annotated[str, Meta(min_length=8, max_length=2000)]
+    types: Words = ()  #: as run.done, run.failed; empty: all
+    secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
+
+
+class WebhookShown(Struct, frozen=True, kw_only=True):
+    id: str
+    url: str
+    types: tuple[str, ...]
+    enabled: bool
+    created: str
+    secret: str | None = None  #: only in the answer that made it
+
+
+class DeliveryShown(Struct, frozen=True, kw_only=True):
+    id: str
+    webhook: str
+    type: str
+    state: str
+    tries: int
+    next: str | None
+    at: str
+    answer: str
+    body: str
+
+
+@router.get("/webhooks", responses=gives(list[WebhookShown]))
+async def list_webhooks(site: Here, _: Admin) -> Response:
+    return answer([_shown(record) for record in site.engine.webhooks.all()])
+
+
+@router.post("/webhooks", status_code=201, responses=gives(WebhookShown, 201, "Made."), openapi_extra=takes(NewWebhook))
+async def create(request: Request, site: Here, _: Admin) -> Response:
+    """Add an address that is told of what happens from now on. Only this answer shows its secret."""
+    wanted = await body(request, NewWebhook)
+    made = site.engine.webhooks.add(wanted.url, wanted.types, wanted.secret or "")
+    return answer(_shown(made, secret=made.secret), 201)
+
+
+@router.delete("/webhooks/{webhook}", status_code=204)
+async def drop(webhook: str, site: Here, _: Admin) -> Response:
+    site.engine.webhooks.drop(webhook)
+    return Response(status_code=204)
+
+
+@router.get("/webhooks/{webhook}/deliveries", responses=gives(list[DeliveryShown]))
+async def deliveries(
+    webhook: str,
+    site: Here,
+    _: Admin,
+    state: Literal["waiting", "delivered", "dead"] | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> Response:
+    """Show what was told, what waits for another try, and what is dead, newest first."""
+    return answer([_delivery(each) for each in site.engine.webhooks.deliveries(webhook, state, limit)])
+
+
+@router.post("/deliveries/{delivery}/again", status_code=202, responses=gives(DeliveryShown, 202, "It is tried now."))
+async def again(delivery: str, site: Here, _: Admin) -> Response:
+    """Try a delivery once more, now, also a dead one."""
+    return answer(_delivery(site.engine.webhooks.again(delivery)), 202)
+
+
+def _shown(record: WebhookRecord, secret: str | None = None) -> WebhookShown:
+    return WebhookShown(
+        id=record.id,
+        url=record.url,
+        types=record.types,
+        enabled=record.enabled,
+        created=moment(record.created),
+        secret=secret,
+    )
+
+
+def _delivery(each: Delivery) -> DeliveryShown:
+    return DeliveryShown(
+        id=each.id,
+        webhook=each.webhook,
+        type=each.type,
+        state=each.state,
+        tries=each.tries,
+        next=moment(each.next_at) if each.state == "waiting" else None,
+        at=moment(each.at),
+        answer=each.answer,
+        body=each.body.decode(),
+    )

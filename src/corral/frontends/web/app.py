@@ -1,0 +1,63 @@
+"""The application: routes, guard and error form, put together over one site."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI
+from starlette.responses import PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from corral import __version__
+from corral.frontends.web import described, login, problems
+from corral.frontends.web.api import acts, automation, events, inbox, machine, money, queue, runs, tokens, webhooks
+from corral.frontends.web.guard import Guard
+from corral.frontends.web.site import Site
+
+STATIC = Path(__file__).parent / "static"
+PAGES = "corral.frontends.web.pages"  #: has a `router`: the page that people look at
+
+
+def create(site: Site) -> FastAPI:
+    """Return the application of one running server."""
+    app = FastAPI(
+        title="corral", version=__version__, openapi_url=None, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
+    )  # fmt: skip
+    app.state.site = site
+    problems.install(app)
+    app.include_router(_api())
+    app.include_router(machine.open_router)
+    app.include_router(login.router)
+    app.include_router(_pages())
+    if STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    @app.get("/api/v1/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:  # pyright: ignore[reportUnusedFunction] -- FastAPI calls it
+        return described.answer(described.describe(app))
+
+    app.add_middleware(Guard, settings=site.settings)
+    return app
+
+
+def _api() -> APIRouter:
+    api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
+    for part in (runs, events, acts, inbox, queue, money, machine, automation, webhooks, tokens):
+        api.include_router(part.router)
+    return api
+
+
+def _pages() -> APIRouter:
+    """Return the page's routes; a build without them says where the API is."""
+    if importlib.util.find_spec(PAGES):
+        return importlib.import_module(PAGES).router
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def front() -> Response:  # pyright: ignore[reportUnusedFunction] -- FastAPI calls it
+        return PlainTextResponse("corral: the API is at /api/v1, described by /api/v1/openapi.json\n")
+
+    return router

@@ -1,0 +1,78 @@
+"""Bodies in and out as msgspec structs, and their place in the OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral import __version__
+from corral.frontends.web.problems import Problem, Refused
+from corral.model import ENCODER
+
+T = TypeVar("T")
+REF = "#/components/schemas/{name}"
+_kinds: dict[str, Any] = {"Problem": Problem}
+
+_problem = {"application/problem+json": {"schema": {"$ref": REF.format(name="Problem")}}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": words, "content": _problem}
+    for status, words in (
+        (400, "A bad request."), (401, "No token, or an unknown one."), (403, "The scope does not suffice."),
+        (404, "Not found."), (409, "It goes against what is there."), (413, "Too large."), (415, "Not JSON."),
+        (422, "Not understood."), (429, "Too many requests."),
+    )
+}  # fmt: skip
+
+
+def gives(kind: Any, status: int = 200, words: str = "So it is.") -> dict[int | str, dict[str, Any]]:  # noqa: ANN401
+    """Describe what a route answers with; for `responses=`."""
+    return {status: {"description": words, "content": {"application/json": {"schema": _schema(kind)}}}}
+
+
+def takes(kind: Any, *, required: bool = True) -> dict[str, Any]:  # noqa: ANN401
+    """Describe the body that a route takes; for `openapi_extra=`."""
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": _schema(kind)}}}}
+
+
+def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=REF)
+    _kinds.update(components)
+    return schema
+
+
+async def body(request: Request, kind: type[T]) -> T:
+    """Read a JSON body; what does not fit is refused with the place where it does not."""
+    content = request.headers.get("content-type", "")
+    raw = await request.body()
+    if raw and content.partition(";")[0].strip().lower() != "application/json":
+        raise Refused(415, "not_json", f"`{content}` is not understood", hint="Content-Type: application/json")
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
+
+
+def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(ENCODER.encode(value), status, headers, "application/json")
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI description, with the schemas of all bodies."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title="corral", version=__version__, routes=app.routes,
+            description="Run any coding agent on any task: isolated, budgeted, proven, merged.",
+        )  # fmt: skip
+        parts = found.setdefault("components", {})
+        schemas = parts.setdefault("schemas", {})
+        _schema(Problem)
+        schemas.update({name: schema for name, schema in _kinds.items() if isinstance(schema, dict)})
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+        app.openapi_schema = found
+    return app.openapi_schema

@@ -1,0 +1,59 @@
+"""Numbers of one server as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from corral import __version__
+from corral.frontends.web.site import Site
+
+
+def text(site: Site) -> str:
+    """Return all numbers; those of runs and attempts are of the whole store."""
+    engine = site.engine
+    queue = engine.queue.state(1)
+    attempts = engine.attempt_counts()
+    return "".join(
+        (
+            _gauge("corral_info", "What serves.", [({"version": __version__}, 1)]),
+            _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in engine.run_counts().items()]),
+            _gauge(
+                "corral_attempts", "Attempts by agent and status.",
+                [({"agent": agent, "status": status}, n) for agent, status, n, _ in attempts],
+            ),
+            _gauge(
+                "corral_cost_usd", "What is known of the cost of attempts, by agent.",
+                [({"agent": agent}, usd) for agent, usd in _sums((agent, usd) for agent, _, _, usd in attempts)],
+            ),
+            _gauge("corral_queue_waiting", "Runs that wait to be taken up.", [({}, queue.count)]),
+            _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
+            _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
+            _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.driven))]),
+            _gauge("corral_inbox_waiting", "What waits for a person.", [({}, len(engine.inbox()))]),
+            _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
+            _gauge("corral_events", "Sequence number of the last event.", [({}, engine.last_sequence())]),
+            _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),
+        )
+    )  # fmt: skip
+
+
+def _gauge(name: str, words: str, values: Iterable[tuple[dict[str, str], float]], kind: str = "gauge") -> str:
+    lines = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+    lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in values]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: dict[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _sums(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    found: dict[str, float] = {}
+    for name, value in pairs:
+        found[name] = found.get(name, 0.0) + value
+    return list(found.items())

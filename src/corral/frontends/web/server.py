@@ -1,0 +1,168 @@
+"""One server process: bound, announced, served, and left so that the next one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+from msgspec import Struct, structs
+
+from corral.engine.engine import Engine
+from corral.engine.foreman import Foreman
+from corral.engine.outgoing import Outgoing
+from corral.errors import BadRequest
+from corral.frontends.web import vetting
+from corral.frontends.web.app import create
+from corral.frontends.web.limits import Limiter
+from corral.frontends.web.site import ServerSettings, Site
+from corral.frontends.web.streams import Hub
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+GRACE_SECONDS = 2
+
+
+class Listening(Struct, frozen=True, kw_only=True):
+    """Where to listen, and how."""
+
+    host: str = "127.0.0.1"
+    port: int = 4747
+    certificate: Path | None = None
+    key: Path | None = None
+    plain_http: bool = False  #: the person says that it is fine without TLS beyond this machine
+    resume: bool = True
+
+
+class Announced(Struct, frozen=True, kw_only=True):
+    """What a person must know to use it."""
+
+    address: str
+    token: str | None  #: at the first start
+    link: str  #: opens the page, once
+
+
+class _Server(uvicorn.Server):
+    """Ours is the word on signals: what we drive has to be left in order."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def serve(listening: Listening, settings: ServerSettings, announce: Callable[[Announced], None]) -> int:
+    """Serve until a signal comes; return the exit code."""
+    gc.enable()
+    _refuse_open_door(listening)
+    with _bound(listening) as bound:
+        engine = Engine()
+        try:
+            asyncio.run(_serve(engine, bound, listening, settings, announce))
+        finally:
+            engine.close()
+    return 0
+
+
+def _refuse_open_door(listening: Listening) -> None:
+    if bool(listening.certificate) != bool(listening.key):
+        raise BadRequest("TLS needs a certificate and its key", hint="--tls-cert FILE --tls-key FILE")
+    if listening.host in LOOPBACK or listening.certificate or listening.plain_http:
+        return
+    raise BadRequest(
+        f"--host {listening.host}: tokens would cross the network readable for all",
+        hint="give --tls-cert and --tls-key, or put a proxy with TLS before 127.0.0.1; or say --plain-http",
+    )
+
+
+@contextlib.contextmanager
+def _bound(listening: Listening) -> Generator[socket.socket]:
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    # Named as TCP: asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((listening.host, listening.port))
+    except OSError as error:
+        bound.close()
+        raise BadRequest(
+            f"{listening.host}:{listening.port}: {error.strerror}", hint="choose another: corral serve --port 0"
+        ) from error
+    with bound:
+        yield bound
+
+
+async def _serve(
+    engine: Engine,
+    bound: socket.socket,
+    listening: Listening,
+    settings: ServerSettings,
+    announce: Callable[[Announced], None],
+) -> None:
+    port = int(bound.getsockname()[1])
+    shown = f"[{listening.host}]" if ":" in listening.host else listening.host
+    address = f"{'https' if listening.certificate else 'http'}://{shown}:{port}"
+    settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
+    hub = Hub(engine, settings.viewers)
+    vet = partial(vetting.within, roots=settings.roots)
+    foreman = Foreman(engine, hub.hear, vet, resume=listening.resume)
+    foreman.claim(address)
+    limiter = Limiter(settings.rate_per_second)
+    site = Site(
+        engine=engine,
+        settings=settings,
+        hub=hub,
+        foreman=foreman,
+        limiter=limiter,
+        vet=vet,
+        login_code=secrets.token_urlsafe(24),
+    )
+    first = engine.access.first()
+    server = _Server(_config(site, listening))
+    loop = asyncio.get_running_loop()
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sent, _stop, server)
+    background = [asyncio.create_task(work) for work in (hub.keep(), foreman.keep(), Outgoing(engine).keep())]
+    for task in background:
+        task.add_done_callback(lambda _: _stop(server))  # neither ends by itself: the store is lost
+    bound.listen(2048)
+    link = f"{address}/login?token={site.login_code}"
+    announce(Announced(address=address, token=first.secret if first else None, link=link))
+    try:
+        await server.serve(sockets=[bound])
+        for task in background:
+            if task.done():
+                task.result()
+    finally:
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+
+
+def _stop(server: uvicorn.Server) -> None:
+    server.should_exit = True
+
+
+def _config(site: Site, listening: Listening) -> uvicorn.Config:
+    return uvicorn.Config(
+        create(site),
+        loop="asyncio",
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=64 << 10,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=64 << 10,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )

@@ -1,0 +1,200 @@
+"""The one event log, pushed to many viewers: replayed from the store, then live; the slow read on from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+
+from corral.engine.document import moment
+from corral.engine.engine import Engine
+from corral.engine.watching import Bell, bell_of
+from corral.events import Heard
+from corral.frontends.web.problems import Refused
+from corral.model import OPEN
+from corral.serving import Logged
+
+MOST_PENDING = 1000  #: events kept for one viewer; one that is further behind is given up until it reads on
+BATCH = 500
+BEAT_SECONDS = 15.0
+ENCODER = msgspec.json.Encoder()
+
+
+class Told(Struct, frozen=True):
+    """An event as viewers get it, encoded once for all of them."""
+
+    seq: int
+    run: str
+    node: str | None
+    body: bytes
+    sse: bytes
+    closing: bool = False  #: it may be the last of its run
+
+
+def told(logged: Logged) -> Told:
+    """Encode an event as `logs --json` prints it, with its run."""
+    stored = logged.stored
+    head = {
+        "seq": stored.seq,
+        "at": moment(stored.at),
+        "run": logged.run,
+        "node": stored.node,
+        "attempt": stored.attempt,
+    }
+    body = ENCODER.encode(head)[:-1] + b"," + stored.body[1:]
+    sse = b"id: %d\ndata: %b\n\n" % (stored.seq, body)
+    return Told(stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(b'{"type":"moved"'))
+
+
+class Viewer:
+    """One who watches all runs, one run, or one node of it."""
+
+    def __init__(self, hub: Hub, run: str | None, node: str | None, after: int) -> None:
+        self._hub, self.run, self._node, self.sent = hub, run, node, after
+        self._pending: deque[Told] = deque()
+        self._rung: asyncio.Future[None] | None = None
+        self.behind = True  #: it reads from the store until there is nothing more
+
+    def push(self, event: Told) -> None:
+        """Take what is new. Never waits: what a slow viewer does not take in time, it reads from the store later."""
+        if self.behind or (self._node is not None and event.node != self._node):
+            return
+        if len(self._pending) >= MOST_PENDING:
+            self._pending.clear()
+            self.behind = True
+        else:
+            self._pending.append(event)
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake up who waits for what comes next."""
+        if self._rung is not None and not self._rung.done():
+            self._rung.set_result(None)
+
+    async def next(self, *, wait: bool = True) -> list[Told]:
+        """Return what comes next, in order, without gap or duplicate; nothing at a heartbeat."""
+        while True:
+            if self.behind:
+                batch = [told(each) for each in self._hub.engine.log(self.run, self.sent, BATCH, self._node)]
+                if batch:
+                    self.sent = batch[-1].seq
+                    return batch
+                self.behind = False  # no await since the look: what comes from here on is pushed
+            if batch := self._taken():
+                return batch
+            if not wait:
+                return []
+            self._rung = asyncio.get_running_loop().create_future()
+            await self._rung
+            if not self._pending and not self.behind:
+                return []
+
+    def _taken(self) -> list[Told]:
+        batch = [event for event in self._pending if event.seq > self.sent]
+        self._pending.clear()
+        if batch:
+            self.sent = batch[-1].seq
+        return batch
+
+
+class Hub:
+    """Reads the log once and tells all viewers."""
+
+    def __init__(self, engine: Engine, most: int = 2000) -> None:
+        self.engine, self._most = engine, most
+        self._viewers: dict[str | None, set[Viewer]] = {}
+        self._wake = asyncio.Event()
+        self._last = 0
+        self.delivered = 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._viewers.values()))
+
+    def hear(self, heard: Heard) -> None:
+        """Learn at once of what happens in this process, before it is written down by itself."""
+        if heard.run in self._viewers or None in self._viewers:
+            self._wake.set()
+
+    async def keep(self) -> None:
+        """Tell viewers of what is new, until cancelled."""
+        bell = bell_of(self.engine)
+        ringing = asyncio.gather(self._ring(bell), self._beat())
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                self._tell()
+                await asyncio.sleep(0)  # viewers write first; what comes meanwhile is told together
+        finally:
+            ringing.cancel()
+            await asyncio.gather(ringing, return_exceptions=True)
+            bell.close()
+
+    async def _ring(self, bell: Bell) -> None:
+        while True:
+            await bell.listen(1.0)
+            self._wake.set()
+
+    async def _beat(self) -> None:
+        """Let every viewer say now and then that it is still here: so one that has left is noticed."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for viewers in self._viewers.values():
+                for viewer in viewers:
+                    viewer.ring()
+
+    def _tell(self) -> None:
+        if not self._viewers:
+            return
+        self.engine.flush()
+        while batch := self.engine.log(None, self._last, BATCH):
+            self._last = batch[-1].stored.seq
+            for logged in batch:
+                viewers = (*self._viewers.get(logged.run, ()), *self._viewers.get(None, ()))
+                if viewers:
+                    event = told(logged)
+                    self.delivered += len(viewers)
+                    for viewer in viewers:
+                        viewer.push(event)
+
+    def watch(self, run: str | None, node: str | None, after: int) -> Viewer:
+        if self.count >= self._most:
+            raise Refused(503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30)
+        if not self._viewers:
+            self._last = self.engine.last_sequence()
+        viewer = Viewer(self, run, node, after)
+        self._viewers.setdefault(run, set()).add(viewer)
+        return viewer
+
+    def leave(self, viewer: Viewer) -> None:
+        watching = self._viewers.get(viewer.run, set())
+        watching.discard(viewer)
+        if not watching:
+            self._viewers.pop(viewer.run, None)
+
+    def over(self, run: str) -> str | None:
+        """Return the status in which a run has ended; None while it goes on."""
+        status = self.engine.status(run)
+        return None if status in OPEN else status
+
+
+async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[Told], str | None]]:
+    """Yield what comes, and at last the status in which the run has ended; nothing at all is a heartbeat."""
+    try:
+        ended = hub.over(viewer.run) if viewer.run else None
+        while True:
+            batch = await viewer.next(wait=not ended)
+            if viewer.run and not ended and any(event.closing for event in batch):
+                ended = hub.over(viewer.run)
+                yield batch, None
+                continue
+            if ended and not batch:
+                yield [], ended
+                return
+            yield batch, None
+    finally:
+        hub.leave(viewer)

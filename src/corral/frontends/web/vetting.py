@@ -1,0 +1,87 @@
+"""What a request may name: repositories below the allowed folders, and nothing else of this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from corral.frontends.web.auth import Caller
+from corral.frontends.web.problems import Refused
+from corral.model import Request, RunPlan
+
+NAME = re.compile(r"[\w][\w.@+-]{0,99}")
+REF = re.compile(r"[\w][\w./@^~{}+-]{0,199}")
+FILES = ("scripted", "replay")  #: agents whose model is a file
+
+
+def repository(named: str, roots: tuple[Path, ...]) -> str:
+    """Return the folder that a request names, with every link followed; refuse what lies outside the roots."""
+    if "\0" in named or len(named) > 4096:
+        raise _outside(named)
+    folder = Path(named) if named else roots[0]
+    found = (folder if folder.is_absolute() else roots[0] / folder).resolve()
+    if not _within(found, roots):
+        raise _outside(named)
+    return str(found)
+
+
+def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request:
+    """Refuse what would reach beyond the repository, or what this token may not ask for."""
+    for name in filter(None, (wanted.role, *wanted.skills)):
+        if not NAME.fullmatch(name):
+            raise Refused(400, "name", f"`{name}` is not a name")
+    if wanted.base is not None and (not REF.fullmatch(wanted.base) or ".." in wanted.base):
+        raise Refused(400, "base", f"`{wanted.base}` is not a branch, a tag or a commit")
+    for path in wanted.files:
+        _relative(path, "files")
+    for pattern in (*wanted.read, *wanted.write):
+        _relative(pattern.removeprefix("!"), "scope")
+    for agent in ",".join((*wanted.agents, *wanted.fallback)).split(","):
+        name, _, model = agent.strip().partition(":")
+        if name in FILES and model:
+            _file(model.partition("*")[0], (Path(wanted.repo), *roots))
+    if wanted.env or wanted.net == "on":
+        caller.needs("admin")
+    if wanted.merge == "auto":
+        caller.needs("merge")
+    return wanted
+
+
+def plan(found: RunPlan, caller: Caller, roots: tuple[Path, ...]) -> None:
+    """Look once more at what came of a request, and whether it lands by itself."""
+    within(found, roots)
+    if any(node.kind == "merge" for node in found.flow.nodes):
+        caller.needs("merge")
+
+
+def within(found: RunPlan, roots: tuple[Path, ...]) -> None:
+    """Refuse a plan whose repository, or a file that its agents play, lies outside the roots."""
+    if not _within(Path(found.repo).resolve(), roots):
+        raise _outside(found.repo)
+    for node in found.flow.nodes:
+        for choice in (node.agent, *node.rivals, *node.fallback):
+            if choice.name in FILES and choice.model:
+                _file(choice.model, (Path(found.repo), *roots))
+
+
+def _file(named: str, roots: Iterable[Path]) -> None:
+    if not Path(named).is_absolute() or not _within(Path(named).resolve(), roots):
+        raise Refused(403, "path", f"the file `{named}` is not within an allowed folder", hint="name it in full")
+
+
+def _relative(path: str, what: str) -> None:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or "\0" in path or path.startswith("~"):
+        raise Refused(403, "path", f"{what}: `{path}` leaves the repository", hint="only paths within it")
+
+
+def _within(path: Path, roots: Iterable[Path]) -> bool:
+    return any(path == root or root in path.parents for root in roots)
+
+
+def _outside(named: str) -> Refused:
+    return Refused(
+        403, "repo", f"the repository `{named[:200]}` is not among those that this server may use",
+        hint="start it with: corral serve --root DIR",
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""What we say of the server: who may use it, what waits to be taken up, what starts by itself, whom it tells."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from corral.events import Stored
+from corral.model import Request, Status
+
+AccessScope = Literal["read", "run", "merge", "admin"]
+SCOPES: tuple[AccessScope, ...] = ("read", "run", "merge", "admin")
+
+
+class Token(Struct, frozen=True, kw_only=True):
+    """Who may use the server, and for what. The secret itself is shown once and never stored."""
+
+    id: str
+    name: str
+    scopes: tuple[AccessScope, ...]
+    created: float
+    used: float | None = None
+    revoked: float | None = None
+
+    def may(self, scope: AccessScope) -> bool:
+        """Admin may everything; every token may read."""
+        return scope == "read" or scope in self.scopes or "admin" in self.scopes
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A run that no process has taken up yet."""
+
+    run: str
+    priority: int
+    place: float
+    by: str
+    at: float
+
+
+class Ticket(Struct, frozen=True, kw_only=True):
+    """How a run is put into the queue: by whom, how urgent, and under which key, so that it is not made twice."""
+
+    by: str
+    priority: int = 0
+    key: str | None = None
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """Which runs of all to list, newest first."""
+
+    most: int = 50
+    before: str | None = None  #: older than this run
+    statuses: tuple[Status, ...] = ()
+    repo: str | None = None
+    agent: str | None = None
+    words: str | None = None  #: in its task
+    since: float | None = None
+
+
+class Logged(Struct, frozen=True):
+    """An event of any run where it stands in the one log."""
+
+    run: str
+    stored: Stored
+
+
+class QueueState(Struct, frozen=True, kw_only=True):
+    """What waits to be taken up, and how it is taken up."""
+
+    held: bool
+    concurrency: int
+    count: int
+    waiting: tuple[Waiting, ...]
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """Which process serves a store, and where."""
+
+    owner: str
+    address: str
+
+
+class ScheduleRecord(Struct, frozen=True, kw_only=True):
+    """A request that is made again and again, by the clock."""
+
+    name: str
+    cron: str
+    zone: str = "UTC"
+    request: Request
+    by: str = ""
+    most_open: int = 1  #: it waits while so many of its runs are not over
+    per_day: int = 24
+    enabled: bool = True
+    last_at: float | None = None
+    last: str = ""  #: the run it started last, or why it did not
+
+
+class TriggerRecord(Struct, frozen=True, kw_only=True):
+    """A request that is made when another program calls; `{{payload.…}}` in its texts is filled from what that sent."""
+
+    name: str
+    secret: str  #: with which calls are signed
+    request: Request
+    by: str = ""
+    most_open: int = 4
+    per_hour: int = 30
+    enabled: bool = True
+
+
+class WebhookRecord(Struct, frozen=True, kw_only=True):
+    """Whom we tell of what happens."""
+
+    id: str
+    url: str
+    secret: str  #: with which we sign
+    types: tuple[str, ...] = ()  #: of events, as run.done; empty: all
+    created: float = 0.0
+    enabled: bool = True
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One thing told to one webhook, and how that went."""
+
+    id: str
+    webhook: str
+    type: str
+    state: Literal["waiting", "delivered", "dead"]
+    tries: int
+    next_at: float
+    at: float
+    answer: str
+    body: bytes = b""

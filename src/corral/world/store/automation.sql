@@ -1,0 +1,67 @@
+-- What starts runs by itself, and whom we tell.
+
+-- name: put_schedule
+INSERT INTO schedules (name, record, next_at) VALUES (:name, :record, :next_at)
+ON CONFLICT (name) DO UPDATE SET record = excluded.record, next_at = excluded.next_at
+
+-- name: schedules
+SELECT record, next_at FROM schedules ORDER BY name
+
+-- name: due_schedules
+SELECT record, next_at FROM schedules WHERE next_at <= :now ORDER BY next_at
+
+-- name: drop_schedule
+DELETE FROM schedules WHERE name = :name
+
+-- name: put_trigger
+INSERT INTO triggers (name, record) VALUES (:name, :record) ON CONFLICT (name) DO UPDATE SET record = excluded.record
+
+-- name: triggers
+SELECT record FROM triggers ORDER BY name
+
+-- name: trigger
+SELECT record FROM triggers WHERE name = :name
+
+-- name: drop_trigger
+DELETE FROM triggers WHERE name = :name
+
+-- name: add_start
+INSERT INTO starts (run, what, at) VALUES (:run, :what, :at)
+
+-- name: starts_since
+SELECT count(*) AS count FROM starts WHERE what = :what AND at > :since
+
+-- name: open_starts
+SELECT count(*) AS count FROM starts s JOIN runs r ON r.id = s.run
+WHERE s.what = :what AND r.status IN ('queued', 'running', 'paused', 'waiting')
+
+-- name: put_webhook
+INSERT INTO webhooks (id, record, seen) VALUES (:id, :record, 0) ON CONFLICT (id) DO UPDATE SET record = excluded.record
+
+-- name: webhooks
+SELECT record FROM webhooks ORDER BY id
+
+-- name: drop_webhook
+DELETE FROM webhooks WHERE id = :id
+
+-- name: add_delivery
+INSERT INTO deliveries (id, webhook, type, body, state, next_at, at)
+VALUES (:id, :webhook, :type, :body, 'waiting', :at, :at)
+
+-- name: due_deliveries
+SELECT * FROM deliveries WHERE state = 'waiting' AND next_at <= :now ORDER BY next_at LIMIT :most
+
+-- name: deliveries
+SELECT * FROM deliveries WHERE webhook = :webhook AND (:state IS NULL OR state = :state) ORDER BY at DESC LIMIT :most
+
+-- name: delivery
+SELECT * FROM deliveries WHERE id = :id
+
+-- name: move_delivery
+UPDATE deliveries SET state = :state, tries = :tries, next_at = :next_at, answer = :answer WHERE id = :id
+
+-- name: count_deliveries
+SELECT state, count(*) AS count FROM deliveries GROUP BY state
+
+-- name: forget_deliveries
+DELETE FROM deliveries WHERE state = 'delivered' AND at < :before

@@ -1,0 +1,114 @@
+-- What the server keeps: tokens, logins, the queue of runs, and single values.
+
+-- name: add_token
+INSERT INTO tokens (id, name, hash, scopes, created) VALUES (:id, :name, :hash, :scopes, :created)
+
+-- name: tokens
+SELECT id, name, scopes, created, used, revoked FROM tokens ORDER BY created, id
+
+-- name: token_of_hash
+SELECT id, name, scopes, created, used, revoked FROM tokens WHERE hash = :hash AND revoked IS NULL
+
+-- name: token_used
+UPDATE tokens SET used = :at WHERE id = :id
+
+-- name: revoke_token
+UPDATE tokens SET revoked = :at WHERE id = :id AND revoked IS NULL
+
+-- name: add_login
+INSERT INTO logins (hash, token, created, until) VALUES (:hash, :token, :at, :until)
+
+-- name: token_of_login
+SELECT t.id, t.name, t.scopes, t.created, t.used, t.revoked FROM logins l JOIN tokens t ON t.id = l.token
+WHERE l.hash = :hash AND l.until > :now AND t.revoked IS NULL
+
+-- name: end_login
+DELETE FROM logins WHERE hash = :hash
+
+-- name: end_old_logins
+DELETE FROM logins WHERE until <= :now
+
+-- name: enqueue
+INSERT INTO waiting_runs (run, priority, place, by, at) VALUES (:run, :priority, :place, :by, :at)
+
+-- name: leave_queue
+DELETE FROM waiting_runs WHERE run = :run
+
+-- name: in_queue
+SELECT run, priority, place, by, at FROM waiting_runs WHERE run = :run
+
+-- name: waiting_runs
+SELECT w.run, w.priority, w.place, w.by, w.at FROM waiting_runs w JOIN runs r ON r.id = w.run
+WHERE r.status = 'queued' ORDER BY w.priority DESC, w.place, w.run LIMIT :most
+
+-- name: count_waiting
+SELECT count(*) AS count FROM waiting_runs
+
+-- name: place_in_queue
+UPDATE waiting_runs SET priority = :priority, place = :place WHERE run = :run
+
+-- name: queue_edge
+SELECT min(place) AS first, max(place) AS last FROM waiting_runs WHERE priority = :priority
+
+-- name: submission
+SELECT digest, run FROM submissions WHERE key = :key
+
+-- name: add_submission
+INSERT INTO submissions (key, digest, run, at) VALUES (:key, :digest, :run, :at)
+
+-- name: forget_submissions
+DELETE FROM submissions WHERE at < :before
+
+-- name: value
+SELECT value FROM server WHERE name = :name
+
+-- name: set_value
+INSERT INTO server (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: drop_value
+DELETE FROM server WHERE name = :name
+
+-- name: owned_runs
+SELECT id, status, owner FROM runs WHERE status IN ('queued', 'running', 'paused', 'waiting') ORDER BY id
+
+-- name: count_runs
+SELECT status, count(*) AS count FROM runs GROUP BY status
+
+-- name: count_attempts
+SELECT agent, status, count(*) AS count, sum(usd) AS usd FROM attempts GROUP BY agent, status
+
+-- name: page_of_runs
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
+       json_extract(r.plan, '$.repo') AS repo,
+       json_extract(r.plan, '$.flow.strategy') AS strategy,
+       json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,
+       (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
+       (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
+FROM runs r
+WHERE (:before IS NULL OR r.id < :before)
+  AND (:statuses IS NULL OR instr(:statuses, ',' || r.status || ',') > 0)
+  AND (:repo IS NULL OR json_extract(r.plan, '$.repo') = :repo)
+  AND (:words IS NULL OR instr(lower(json_extract(r.plan, '$.flow.nodes[0].task.prompt')), lower(:words)) > 0)
+  AND (:agent IS NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.agent = :agent))
+  AND (:since IS NULL OR r.created >= :since)
+ORDER BY r.id DESC LIMIT :most
+
+-- name: events_of_all
+SELECT seq, run, at, node, attempt, body FROM events WHERE seq > :after ORDER BY seq LIMIT :most
+
+-- name: events_of_node
+SELECT seq, run, at, node, attempt, body FROM events WHERE run = :run AND seq > :after AND node = :node
+ORDER BY seq LIMIT :most
+
+-- name: last_event
+SELECT coalesce(max(seq), 0) AS seq FROM events
+
+-- name: events_before
+SELECT seq, run, at, node, attempt, body FROM events WHERE run = :run AND seq < :before ORDER BY seq DESC LIMIT :most
+
+-- name: limited_runs
+SELECT r.id, max(json_extract(a.record, '$.until')) AS until FROM runs r JOIN attempts a ON a.run = r.id
+WHERE r.status = 'limited' GROUP BY r.id
+
+-- name: status
+SELECT status FROM runs WHERE id = :id

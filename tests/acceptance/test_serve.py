@@ -1,0 +1,215 @@
+"""`corral serve`: the HTTP API from outside, from submitting to undoing; the same documents as the command line's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from corral.client import Client, Trouble
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.server import Server, serving
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.slow
+
+WRITES = """
+[[step]]
+say = "on it"
+[[step]]
+write = "hello.txt"
+text = "hello\\n"
+"""
+WAITS = """
+[[step]]
+say = "started"
+[[step]]
+hang = 600
+"""
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+@pytest.fixture
+def server(corral: Corral) -> Iterator[Server]:
+    with serving(corral, corral.root) as going:
+        yield going
+
+
+def submitted(server: Server, repo: Repo, script: str = WRITES, **more: Any) -> str:
+    run = server.client.submit("write it", repo=str(repo.folder), agents=[server.corral.script(script)], **more)
+    assert run.status == "queued"
+    return run.run
+
+
+def over(server: Server, run: str) -> dict[str, Any]:
+    going = ("queued", "running", "waiting")
+    until(lambda: server.client.show(run).status not in going, f"run {run} is over")
+    return server.ask("GET", f"runs/{run}").json
+
+
+def test_the_whole_way_of_a_task(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, checks=["test -f hello.txt"])
+    events = list(server.client.events(run))
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
+    assert "said" in {event.type for event in events}
+    document = server.ask("GET", f"runs/{run}").json
+    assert document["status"] == "done", document
+    assert document == server.corral("show", run, "--json").json
+    assert server.client.diff(run).patch == server.corral("diff", run).out
+    assert "+hello" in server.client.diff(run).patch
+    assert server.ask("GET", f"runs/{run}/diff.patch").body == server.corral("diff", run).bytes
+    assert server.ask("GET", f"runs/{run}/compare").json == server.corral("compare", run, "--json").json
+    before = repo.head
+    preview = server.client.preview(run)
+    assert (preview.files, preview.into, repo.head) == (("hello.txt",), "main", before)
+    assert server.client.merge(run).merge.status == "merged"
+    assert repo.head != before
+    assert (repo.folder / "hello.txt").read_text() == "hello\n"
+    assert server.client.undo(run).merge.status == "undone"
+    assert (repo.head, (repo.folder / "hello.txt").exists()) == (before, False)
+
+
+def test_a_key_makes_one_run_of_two_submissions(server: Server, repo: Repo) -> None:
+    first = submitted(server, repo, key="once")
+    assert server.client.submit("write it", repo=str(repo.folder), agents=[f"scripted:{server.corral.root}/script.toml"], key="once").run == first  # fmt: skip
+    with pytest.raises(Trouble) as refused:
+        server.client.submit("something else", repo=str(repo.folder), key="once")
+    assert (refused.value.status, refused.value.code) == (409, "conflict")
+    assert len(server.client.runs().runs) == 1
+
+
+def test_stop_and_steer_reach_what_the_server_drives(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, WAITS)
+    server.corral.until_said("started", run)
+    assert "script" in server.client.steer(run, "also the docs")
+    assert server.client.stop(run).status == "stopped"
+    assert any("also the docs" in event.get("text", "") for event in server.corral.events(run))
+
+
+def test_a_run_rests_goes_on_and_is_done_again(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, WAITS)
+    server.corral.until_said("started", run)
+    assert server.client.pause(run) == "paused"
+    until(lambda: server.client.show(run).status == "paused", "it rests")
+    assert server.client.resume(run).run == run
+    until(lambda: server.client.show(run).status == "running", "it goes on")
+    server.client.stop(run)
+    server.corral.script(WRITES)
+    assert server.client.retry(run).run == run
+    assert over(server, run)["status"] == "done"
+
+
+def test_the_inbox_is_answered_over_http(server: Server, repo: Repo) -> None:
+    flow = "name: f\nnodes:\n  ok: {gate: 'Go on?', default: 'no', deadline: 1h}\n"
+    answer = server.ask("POST", "runs", {"flow": flow, "repo": str(repo.folder)})
+    assert answer.status == 202, answer
+    entry = until(server.client.inbox, "it asks")[0]
+    assert (entry.run, entry.text) == (answer.json["run"], "Go on?")
+    assert server.client.answer(entry.id, "yes").answered_by == "token first"
+    assert over(server, entry.run)["status"] == "done"  # nobody resumed it: the server did
+    with pytest.raises(Trouble):
+        server.client.answer(entry.id, "no")
+
+
+def test_money_is_shown_as_on_the_command_line(server: Server, repo: Repo) -> None:
+    agent = server.corral.agent("dear", "echo hi > hi.txt", "cost_usd = 0.25")
+    server.client.run("t", repo=str(repo.folder), agents=[agent])
+    assert server.ask("PUT", "budget", {"per_day": 3, "per_run": 1}).status == 200
+    assert server.ask("GET", "budget").json == server.corral("budget", "--json").json
+    assert {limit["window"] for limit in server.ask("GET", "budget").json["limits"]} == {"day", "run"}
+    assert server.ask("GET", "cost?by=agent").json == server.corral("cost", "--json").json
+    assert server.ask("GET", "cost").json["total"] == {"usd": 0.25, "source": "fixed"}
+    assert server.ask("GET", "quota").json == server.corral("quota", "--json").json
+    assert server.ask("DELETE", "budget").json["limits"] == []
+
+
+def test_a_halt_ends_all_and_lets_none_start(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, WAITS)
+    server.corral.until_said("started", run)
+    assert server.ask("POST", "halt").json == {"stopped": [run]}
+    assert over(server, run)["status"] == "stopped"
+    refused = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder)})
+    assert (refused.status, "halted" in refused.json["detail"]) == (409, True)
+    assert "halted" in server.ask("GET", "health").json["parts"]["money"]
+    assert server.ask("DELETE", "halt").status == 204
+    submitted(server, repo)
+
+
+def test_errors_are_problems_with_a_hint(server: Server, repo: Repo) -> None:
+    for answer, status in (
+        (server.ask("GET", "runs/zzz"), 404),
+        (server.ask("GET", "nothing"), 404),
+        (server.ask("PUT", "runs"), 405),
+        (server.ask("GET", "runs?limit=0"), 422),
+        (server.ask("GET", "runs?status=odd"), 422),
+        (server.ask("POST", "runs", {"task": "x", "wrong": 1}), 422),
+        (server.ask("POST", "runs", b"{"), 422),
+        (server.ask("POST", "runs", {"task": "x", "agents": ["nobody"], "repo": str(repo.folder)}), 400),
+        (server.ask("POST", "runs", b"a=b", headers={"Content-Type": "text/plain"}), 415),
+        (server.ask("POST", "runs", {"flow": "nodes: {a: {task: }", "repo": str(repo.folder)}), 422),
+    ):
+        assert answer.status == status, answer
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert {"status", "title", "detail", "code", "hint", "type"} <= set(answer.json)
+    assert server.client.runs().runs == []
+
+
+def test_health_metrics_agents_and_the_description(server: Server, repo: Repo) -> None:
+    assert server.ask("GET", "/health/live", token=None).json == {"status": "ok"}
+    assert server.ask("GET", "/health/ready", token=None).status == 200
+    server.ask("PATCH", "queue", {"held": True})
+    health = server.ask("GET", "health").json
+    assert (health["status"], health["parts"]["queue"]) == ("degraded", "held: nothing is taken up")
+    submitted(server, repo)
+    metrics = server.ask("GET", "metrics").body.decode()
+    assert "corral_queue_waiting 1" in metrics
+    assert 'corral_runs{status="queued"} 1' in metrics
+    assert "scripted" in {agent["name"] for agent in server.client.agents()}
+    described = server.ask("GET", "openapi.json").json
+    assert described["openapi"].startswith("3.1")
+    assert described["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    names = set(described["components"]["schemas"])
+    assert {"Run", "Submission", "Problem", "RunPage"} <= names
+    text = str(described)
+    assert all(f"#/components/schemas/{name}" not in text or name in names for name in ("Run", "Attempt", "Preview"))
+
+
+def test_requests_and_runs_are_logged_as_json(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo)
+    over(server, run)
+    lines = server.log_lines()
+    assert any(line.get("run") == run and line["from"] == "corral.foreman" for line in lines)
+    assert any(line.get("path") == "/api/v1/runs" and line.get("token") == "first" for line in lines)
+    assert server.token not in server.log.read_text()
+
+
+def test_a_second_server_of_the_store_is_refused(server: Server) -> None:
+    refused = server.corral("serve", "--port", "0")
+    assert refused.code == 2
+    assert server.address in refused.err
+
+
+def test_the_client_waits_for_a_run(server: Server, repo: Repo) -> None:
+    ended = Client(server.address, server.token).run(
+        "write it", repo=str(repo.folder), agents=[server.corral.script(WRITES)]
+    )
+    assert (ended.status, ended.nodes[0].attempts[0].files_changed) == ("done", ("hello.txt",))
+
+
+def test_a_conflict_is_told_and_settled(server: Server, repo: Repo) -> None:
+    script = '[[step]]\nwrite = "a.txt"\ntext = "theirs\\n"\n'
+    run = submitted(server, repo, script)
+    assert server.client.wait(run).status == "done"
+    repo.commit({"a.txt": "ours\n"})
+    before = repo.head
+    conflicts = server.ask("GET", f"runs/{run}/conflicts").json["conflicts"]
+    assert [each["path"] for each in conflicts] == ["a.txt"]
+    answer = server.ask("POST", f"runs/{run}/merge", {})
+    assert (answer.status, answer.json["merge"]["status"], repo.head) == (409, "conflict", before)
+    assert server.ask("DELETE", f"runs/{run}/merge").status == 200
+    merged = server.client.resolve(run, {"a.txt": "theirs"})
+    assert (merged.merge.status, (repo.folder / "a.txt").read_text()) == ("merged", "theirs\n")

@@ -1,0 +1,151 @@
+"""What starts by itself and whom it tells: schedules, signed triggers with limits, signed webhooks that are tried again."""
+
+import http.server
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from corral.rules import signing
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.server import Server, serving
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.slow
+SECRET = "0123456789abcdef0123"
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Somebody's web address; answers with what a test says, and keeps what came."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Hook)
+        self.answers: list[int] = []
+        self.got: queue.Queue[tuple[dict[str, str], bytes]] = queue.Queue()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook"
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Receiver)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.answers.pop(0) if self.server.answers else 204
+        self.server.got.put(({name.lower(): value for name, value in self.headers.items()}, body))
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name there
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+@pytest.fixture
+def server(corral: Corral) -> Iterator[Server]:
+    with serving(corral, corral.root, "--rate", "0") as going:
+        yield going
+
+
+def test_a_webhook_is_signed_and_tried_again(server: Server, repo: Repo, receiver: Receiver) -> None:
+    receiver.answers = [500]
+    made = server.ask("POST", "webhooks", {"url": receiver.url, "types": ["run.done"]})
+    assert made.status == 201, made
+    assert (
+        "secret" not in server.ask("GET", "webhooks").json[0] or server.ask("GET", "webhooks").json[0]["secret"] is None
+    )
+    hook, secret = made.json["id"], made.json["secret"]
+    agent = server.corral.agent("hi", "echo hi > hi.txt")
+    run = server.client.run("t", repo=str(repo.folder), agents=[agent])
+    headers, body = receiver.got.get(timeout=60)
+    assert signing.holds(secret, headers, body, time.time())
+    assert not signing.holds(SECRET, headers, body, time.time())
+    assert json.loads(body)["type"] == "run.done"
+    assert json.loads(body)["data"]["run"] == run.run
+    path = f"webhooks/{hook}/deliveries"
+    failed = until(lambda: [each for each in server.ask("GET", path).json if each["tries"]], "the failure is kept")[0]
+    assert (failed["state"], failed["answer"]) == ("waiting", "500")
+    assert server.ask("POST", f"deliveries/{failed['id']}/again").status == 202
+    again, same = receiver.got.get(timeout=60)
+    assert (again["webhook-id"], same) == (headers["webhook-id"], body)
+    until(lambda: server.ask("GET", path).json[0]["state"] == "delivered", "it is delivered")
+    assert len(server.ask("GET", path).json) == 1
+
+
+def test_one_who_is_gone_is_told_no_more(server: Server, repo: Repo, receiver: Receiver) -> None:
+    receiver.answers = [410]
+    hook = server.ask("POST", "webhooks", {"url": receiver.url}).json["id"]
+    server.client.run("t", repo=str(repo.folder), agents=[server.corral.agent("hi", "echo hi > hi.txt")])
+    dead = until(lambda: server.ask("GET", f"webhooks/{hook}/deliveries?state=dead").json, "it is dead")
+    assert dead[0]["tries"] == 1
+    assert until(lambda: not server.ask("GET", "webhooks").json[0]["enabled"], "it is switched off")
+    assert server.ask("POST", "webhooks", {"url": "file:///etc/passwd"}).status == 400
+
+
+def test_a_trigger_is_signed_limited_and_counts_once(server: Server, repo: Repo) -> None:
+    agent = server.corral.agent("hi", 'echo "$1" > said.txt')
+    wish = {
+        "request": {"task": "Look at {{payload.issue.title}}", "repo": str(repo.folder), "agents": [agent]},
+        "secret": SECRET,
+        "per_hour": 2,
+    }
+    assert server.ask("PUT", "triggers/issues", wish).json["secret"] == SECRET
+    body = json.dumps({"issue": {"title": "a {{bug}}"}}).encode()
+    first = called(server, "issues", "one", body)
+    assert first.status == 202, first
+    run = first.json["run"]
+    assert first.json["task"] == "Look at a {{bug}}"
+    assert called(server, "issues", "one", body).json["run"] == run
+    assert called(server, "issues", "two", body).status == 202
+    limited = called(server, "issues", "three", body)
+    assert (limited.status, int(limited.headers["Retry-After"]) > 0) == (429, True)
+    wrong = signing.sign("wrong-secret-wrong-secret", "four", int(time.time()), body)
+    assert server.ask("POST", "triggers/issues", body, token=None, headers=wrong).status == 401
+    old = signing.sign(SECRET, "five", int(time.time()) - 3600, body)
+    assert server.ask("POST", "triggers/issues", body, token=None, headers=old).status == 401
+    assert called(server, "nothing", "six", body).status == 401
+    assert len(server.client.runs().runs) == 2
+    assert all(each["secret"] is None for each in server.ask("GET", "triggers").json)
+
+
+def called(server: Server, name: str, once: str, body: bytes):
+    headers = signing.sign(SECRET, once, int(time.time()), body)
+    return server.ask("POST", f"triggers/{name}", body, token=None, headers=headers)
+
+
+def test_a_schedule_starts_runs_within_its_limits(server: Server, repo: Repo) -> None:
+    agent = server.corral.agent("hi", "echo hi > hi.txt")
+    request = {"task": "every minute", "repo": str(repo.folder), "agents": [agent]}
+    for cron, status in (("* * * * *", 200), ("61 * * * *", 400), ("* * *", 400), ("0 0 30 2 *", 400)):
+        answer = server.ask("PUT", "schedules/often", {"cron": cron, "request": request, "per_day": 1})
+        assert (cron, answer.status) == (cron, status), answer
+    assert (
+        server.ask("PUT", "schedules/often", {"cron": "@daily", "zone": "Nowhere/x", "request": request}).status == 400
+    )
+    shown = server.ask("GET", "schedules").json[0]
+    assert shown["next"] > shown.get("last_at", "") if shown["last_at"] else shown["next"]
+    run = until(lambda: server.client.runs(q="every minute").runs, "the clock started it", seconds=90)[0].run
+    until(lambda: server.client.show(run).status == "done", "it is done")
+    assert server.ask("GET", "schedules").json[0]["last"] == run
+    assert server.ask("DELETE", "schedules/often").status == 204
+    assert server.ask("GET", "schedules").json == []

@@ -1,0 +1,131 @@
+"""Events over HTTP: replayed without gap or duplicate, live to many, and no reader can hold up a run."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from websockets.sync.client import connect
+
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.server import Server, serving
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+@pytest.fixture
+def server(corral: Corral) -> Iterator[Server]:
+    with serving(corral, corral.root, "--rate", "0") as going:
+        yield going
+
+
+def submitted(server: Server, repo: Repo, script: str, **more: Any) -> str:
+    agent = server.corral.agent("shell", script)
+    return server.client.submit("t", repo=str(repo.folder), agents=[agent], read_only=True, **more).run
+
+
+def test_replay_has_no_gap_and_no_duplicate(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, "for i in $(seq 300); do echo line $i; done")
+    first = server.stream(f"runs/{run}/events")
+    seen: list[dict[str, Any]] = []
+    for event in first:
+        seen.append(event)
+        if len(seen) == 20:
+            break
+    first.close()  # a connection that breaks
+    rest = list(server.stream(f"runs/{run}/events", after=seen[-1]["seq"]))
+    assert rest.pop() == {"run": run, "status": "done"}
+    whole = server.corral("logs", run, "--json").json_lines
+    got = [{name: value for name, value in event.items() if name != "run"} for event in (*seen, *rest)]
+    assert got == whole
+    assert {event["run"] for event in (*seen, *rest)} == {run}
+    ended = server.stream(f"runs/{run}/events", after=whole[-1]["seq"])
+    ended.close()
+    assert ended.answer.status == 204
+
+
+def test_pages_of_the_log_forwards_and_backwards(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, "for i in $(seq 50); do echo line $i; done")
+    list(server.stream(f"runs/{run}/events"))
+    whole = [event["seq"] for event in server.corral.events(run)]
+    page = server.ask("GET", f"runs/{run}/log?limit=10").json
+    assert [event["seq"] for event in page["events"]] == whole[:10]
+    page = server.ask("GET", f"runs/{run}/log?limit=10&after={page['next']}").json
+    assert [event["seq"] for event in page["events"]] == whole[10:20]
+    page = server.ask("GET", f"runs/{run}/log?limit=5&before={whole[-1]}").json
+    assert [event["seq"] for event in page["events"]] == whole[-6:-1]
+    page = server.ask("GET", f"runs/{run}/log?node=main&limit=2000").json
+    assert {event["node"] for event in page["events"]} == {"main"}
+
+
+def test_one_websocket_watches_all_and_one(server: Server, repo: Repo) -> None:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with connect(f"ws://127.0.0.1:{server.port}/api/v1/ws", additional_headers=headers) as opened:
+        opened.send(json.dumps({"watch": "*", "id": "all"}))
+        run = submitted(server, repo, "echo hello")
+        opened.send(json.dumps({"watch": run, "after": 0, "id": "one"}))
+        got: dict[str, list[int]] = {"all": [], "one": []}
+        while True:
+            message = json.loads(opened.recv(60))
+            if "end" in message:
+                assert message == {"id": "one", "end": "done"}
+                break
+            got[message["id"]].append(message["event"]["seq"])
+    whole = [event["seq"] for event in server.corral.events(run)]
+    assert got["one"] == whole
+    assert got["all"] == whole[: len(got["all"])]
+
+
+def test_a_stuck_reader_holds_nobody_up(server: Server, repo: Repo) -> None:
+    stuck = socket.socket()
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stuck.connect(("127.0.0.1", server.port))
+    stuck.sendall(
+        f"GET /api/v1/events?after=0 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Authorization: Bearer {server.token}\r\n\r\n".encode()
+    )
+    until(lambda: "corral_viewers 1" in server.ask("GET", "metrics").body.decode(), "it watches")
+    run = submitted(
+        server,
+        repo,
+        "i=0; while [ $i -lt 20000 ]; do echo line $i of very many words that fill a buffer; i=$((i+1)); done",
+    )
+    events = list(server.stream(f"runs/{run}/events"))
+    assert events[-1]["status"] == "done"
+    size = len(server.corral("logs", run, "--json").out.splitlines())
+    assert len(events) == size + 1
+    seen = b""
+    stuck.settimeout(60)
+    while f'"run {run}","status":"done"'.encode() not in seen[-200_000:]:  # at last it reads: nothing is missing
+        more = stuck.recv(1 << 20)
+        assert more
+        seen += more
+    stuck.close()
+    told = [line for line in seen.split(b"\n") if line.startswith(b"data: ")]
+    assert len(told) >= size
+
+
+def test_two_hundred_viewers_see_the_same(server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, "sleep 3; for i in $(seq 20); do echo line $i; done")
+    streams = [server.stream(f"runs/{run}/events") for _ in range(200)]
+    counts: list[int] = []
+
+    def read(number: int) -> None:
+        counts.append(len(list(streams[number])))
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert set(counts) == {len(server.corral.events(run)) + 1}
+    assert len(counts) == 200
