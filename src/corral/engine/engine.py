@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +79,10 @@ class Engine:
     def show(self, name: str) -> Run:
         return document.build(self.store, self.store.find(name))
 
+    def driven(self, name: str) -> bool:
+        """Tell whether some process drives a run."""
+        return not self._orphaned(self.store.find(name))
+
     def flow_of(self, name: str) -> Flow:
         """Return what a run carries out."""
         return self.store.run(self.store.find(name)).plan.flow
@@ -102,6 +106,25 @@ class Engine:
                 if over or self._orphaned(run):
                     return
                 bell.wait(1.0)
+        finally:
+            bell.close()
+
+    async def watch(self, name: str, after: int = 0) -> AsyncGenerator[list[Stored]]:
+        """Yield what is new each time something was written, from any process, and at least once a second.
+
+        It ends when the run is over, or when nobody drives it any more.
+        """
+        run = self.store.find(name)
+        bell = Bell(self.store.folder)
+        try:
+            while True:
+                over = self.store.run(run).status not in OPEN or (run not in self._drives and self._orphaned(run))
+                new = list(self.events(run, after))
+                after = new[-1].seq if new else after
+                yield new
+                if over:
+                    return
+                await bell.listen(1.0)
         finally:
             bell.close()
 
@@ -348,6 +371,19 @@ class Engine:
         repo = Path(self.store.run(run).plan.repo)
         return lambda name: outfit(name, load(repo, self.home, trust=False))
 
+    async def detach(self, run: str) -> None:
+        """Leave a run to a process of its own, which outlives this one; return once that drives it."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        self.store.release_lease(run, self.owner)
+        await detaching.detach(self.store, run)
+
+    def choose(self, name: str, attempt: str, by: str) -> Run:
+        """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+        from corral.engine import choosing  # noqa: PLC0415
+
+        return choosing.choose(self.store, self.show(name), attempt, by)
+
     def stop_here(self, reason: str) -> None:
         """Stop everything that this process drives, now or in a moment."""
         self._stopping = self._stopping or reason
@@ -359,14 +395,14 @@ class Engine:
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN:
             return document.build(self.store, run)
-        if self._take_over(run):
+        if run not in self._drives and self._take_over(run):
             self.store.order(run, "stop", by, time.time())
             return await self.drive(run, _nobody)
         self.store.order(run, "stop", by, time.time())
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
-                if self._take_over(run):  # its owner died meanwhile
+                if run not in self._drives and self._take_over(run):  # its owner died meanwhile
                     return await self.drive(run, _nobody)
                 await bell.listen(0.5)
         finally:

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trust": ("act", "Trust this repository's corral.toml to start programs."),
     "agents": ("machine", "List the agents that can be asked for, and what is known about them."),
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),
+    "mcp": ("mcp", "Let your agent use corral: MCP on stdio."),
     "export": ("look", "Print everything that is stored, as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }

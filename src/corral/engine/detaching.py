@@ -1,0 +1,31 @@
+"""Leave a run to a process of its own, which goes on when the one that started it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from corral.engine import document
+from corral.errors import BadRequest
+from corral.world import process
+from corral.world.notice import Bell
+from corral.world.store.sqlite import Store
+
+MOST_WORDS = 2000
+REFUSED = 2
+
+
+async def detach(store: Store, run: str) -> None:
+    """Start `corral resume` for a run that nobody drives; return once it does."""
+    log = store.folder / "logs" / f"{run}.txt"
+    argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
+    left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
+    bell = Bell(store.folder)
+    try:
+        while document.orphaned(store.run(run).owner) and left.poll() is None:
+            await bell.listen(0.1)
+    finally:
+        bell.close()
+    if left.poll() == REFUSED:
+        said = log.read_text(errors="replace")[-MOST_WORDS:].strip().removeprefix("error: ")
+        raise BadRequest(said or f"run {run} could not be started")
