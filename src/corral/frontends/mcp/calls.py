@@ -82,7 +82,7 @@ class Call:
         async with aclosing(self.engine.watch(run, self._told)) as news:
             async for new in news:
                 await self._tell(new)
-                entry = self._question(run)
+                entry = self._question(run, at_work=True)
                 if entry is not None and task is not None and not task.done():
                     if not asking.can_ask(self._context):
                         return  # the client is told, and the run goes on
@@ -102,10 +102,11 @@ class Call:
             return _entry(self.engine, entry.id) is None  # somebody else was quicker: that counts
         return True
 
-    def _question(self, run: str) -> Entry | None:
-        """Return what this run waits for an answer to."""
+    def _question(self, run: str, *, at_work: bool = False) -> Entry | None:
+        """Return what this run waits for an answer to; at work only what its agents ask, for others leave it first."""
         for entry in self.engine.inbox():
-            if entry.run == run and entry.about not in asking.NOT_ASKED and entry.id not in self._unanswered:
+            asked = entry.kind == "question" if at_work else entry.about not in asking.NOT_ASKED
+            if entry.run == run and asked and entry.id not in self._unanswered:
                 return entry
         return None
 
