@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +37,14 @@ def hanging(corral: Corral) -> Corral:
     return corral
 
 
+def sign_for(corral: Corral) -> Path:
+    """Return a file that agents in their box will see once it is there."""
+    folder = corral.root / "signs"
+    folder.mkdir()
+    corral.config(f'[scope]\nread = ["**", "{folder}/**"]')
+    return folder / "go"
+
+
 def last(corral: Corral) -> Any:
     return corral("show", "@last", "--json").json
 
@@ -58,9 +67,8 @@ def test_a_run_ends_with_the_client_that_waits_for_it(hanging: Corral, sent: sig
 
 
 def test_a_background_run_outlives_its_client(corral: Corral) -> None:
-    repo, sign = corral.repo(), corral.root / "go"
+    repo, sign = corral.repo(), sign_for(corral)
     agent = corral.agent("patient", f"until [ -e {sign} ]; do sleep 0.1; done; echo x > x.txt")
-    corral.config(f'[scope]\nread = ["**", "{sign.parent}/go*"]')
 
     async def start() -> Any:
         async with connected(corral) as client:
@@ -117,8 +125,7 @@ def test_two_clients_at_once_and_one_interrupts_the_other(hanging: Corral) -> No
 
 
 def test_a_run_that_was_cut_off_is_resumed(corral: Corral) -> None:
-    repo, sign = corral.repo(), corral.root / "go"
-    corral.config(f'[scope]\nread = ["**", "{sign.parent}/go*"]')
+    repo, sign = corral.repo(), sign_for(corral)
     corral.agent("mine", f"echo x > x.txt; [ -e {sign} ] || exec sleep 98764.5")
     with corral.going("run", "do", "--repo", repo.folder, "--agent", "mine") as going:
         until(lambda: running("98764.5"), "the agent works")
