@@ -109,7 +109,7 @@ def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
 
 def test_the_inspector_lists_and_calls(ready: Corral) -> None:
     repo = ready.repo()
-    server = [inspector(), PROGRAM, "mcp"]
+    server = [inspector(), "--cli", PROGRAM, "mcp"]
     listed = json.loads(program(ready, repo, *server, "--method", "tools/list"))
     assert len(listed["tools"]) == 15
     arguments = (f"path={repo.folder}", "task=write it", "force_runtime=mine", 'checks=["test -s said.txt"]')

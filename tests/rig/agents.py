@@ -26,4 +26,4 @@ def inspector() -> Path:
     """Return the MCP Inspector's command line."""
     known = PROJECT / ".venv" / "inspector"
     assert known.exists(), "the MCP Inspector is not installed: tools/bootstrap dev"
-    return Path(known.read_text().strip()) / "mcp-inspector-cli"
+    return Path(known.read_text().strip()) / "mcp-inspector"

@@ -149,11 +149,13 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class Money(Struct, frozen=True, kw_only=True):
+    daily_tokens: int
     daily_spending: float
-    monthly_spending: float
     daily_held: float
-    monthly_held: float
     daily_limit: float | None
+    monthly_tokens: int
+    monthly_spending: float
+    monthly_held: float
     monthly_limit: float | None
     limits: tuple[Limit, ...]
     outcome: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 from corral.engine import doctor, document
 from corral.engine.engine import Engine
 from corral.engine.flowing import template_names
-from corral.frontends.mcp import arguments, given
+from corral.frontends.mcp import arguments, given, money
 from corral.frontends.mcp.calls import Call
 from corral.frontends.mcp.tools import Told, told_run
 from corral.model import OPEN
@@ -26,7 +25,7 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
     waiting = [entry for entry in call.engine.inbox() if run is None or entry.run == run.run]
     found = await doctor.examine(call.engine)
     usable = tuple(agent.name for agent in found.agents if agent.program)
-    day, month = _spent(call.engine)
+    day, month = money.spent(call.engine)
     preferred = call.engine.settings(Path()).defaults.agent or "claude"
     return Told(
         given.Standing(
@@ -42,16 +41,6 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
             run=run,
         )
     )
-
-
-def _spent(engine: Engine) -> tuple[float, float]:
-    """Return what runs cost that were started today, and this month."""
-    now = datetime.now().astimezone()
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    since = [today.timestamp(), today.replace(day=1).timestamp()]
-    runs = engine.runs()
-    day, month = (sum(line.usd or 0.0 for line in runs if line.created >= start) for start in since)
-    return day, month
 
 
 async def runtimes(call: Call, _: arguments.Nothing) -> Told:

@@ -9,7 +9,7 @@ from mcp.types import Tool, ToolAnnotations
 from msgspec import Struct
 
 from corral.engine.comparing import Comparison
-from corral.frontends.mcp import arguments, given, looking, shapes, tools
+from corral.frontends.mcp import arguments, given, looking, money, shapes, tools
 from corral.frontends.mcp.calls import Call
 from corral.frontends.mcp.tools import Told
 from corral.model import Run
@@ -47,6 +47,17 @@ TABLE: dict[str, Entry] = {
         gives=(given.Standing,),
         does=looking.status,
         looks=True,
+    ),
+    "engine_budget": Entry(
+        title="Money: limits and spending",
+        about=(
+            "Show what was spent and the limits that hold for all runs together; set a limit or reset those set by hand. "
+            "Kept with who did it. Raise a limit only if the user said so."
+        ),
+        takes=arguments.Budget,
+        gives=(given.Money,),
+        does=money.budget,
+        breaks=True,
     ),
     "engine_list": Entry(
         title="List runs",
