@@ -396,9 +396,9 @@ class Engine:
         if self.store.run(run).status not in OPEN:
             return document.build(self.store, run)
         if run not in self._drives and self._take_over(run):
-            self.store.order(run, "stop", by, time.time())
+            self._order(run, "stop", by)
             return await self.drive(run, _nobody)
-        self.store.order(run, "stop", by, time.time())
+        self._order(run, "stop", by)
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
@@ -422,7 +422,7 @@ class Engine:
                     self.store.move_node(run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
             return "paused; nobody was driving it"
         return (
-            await self._answer(run, self.store.order(run, "pause", by, time.time(), node or ""))
+            await self._answer(run, self._order(run, "pause", by, node or ""))
             or "it is paused as soon as its process hears of it"
         )
 
@@ -430,7 +430,7 @@ class Engine:
         """Let a paused node of a run that is driven go on."""
         run = self.store.find(name)
         return (
-            await self._answer(run, self.store.order(run, "unpause", by, time.time(), node))
+            await self._answer(run, self._order(run, "unpause", by, node))
             or "it goes on as soon as its process hears of it"
         )
 
@@ -480,7 +480,7 @@ class Engine:
             raise BadRequest("there is nothing to tell", hint='say it: corral steer @last "also update the docs"')
         if record.status not in (*OPEN, "limited"):
             raise BadRequest(f"run {run} is over: {record.status}", hint="start a new one with `corral run`")
-        order = self.store.order(run, "steer", by, time.time(), text)
+        order = self._order(run, "steer", by, text)
         if (answer := await self._answer(run, order)) is not None:
             return answer
         waits = f"kept: it is told when run {run} goes on (corral resume {run})"
@@ -491,8 +491,15 @@ class Engine:
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN or self._orphaned(run):
             raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
-        order = self.store.order(run, "condense", by, time.time())
+        order = self._order(run, "condense", by)
         return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
+
+    def _order(self, run: str, verb: str, by: str, text: str = "") -> int:
+        """Store what a person wants of a run; who drives it elsewhere is woken by that, here it is told."""
+        order = self.store.order(run, verb, by, time.time(), text)
+        if run in self._drives:
+            self._drives[run].hear()
+        return order
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
