@@ -134,3 +134,60 @@ def test_steering_reaches_the_agent_at_work(corral: Corral) -> None:
 
     play(work())
     until(lambda: not corral.leavings(), "its workspace is gone")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_budget_that_is_used_up_is_asked_about(corral: Corral, mode: str) -> None:
+    repo, person = corral.repo(), Person("yes")
+    agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
+
+    async def work() -> None:
+        async with connected(corral, mode, person) as client:
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.2}
+            assert (await done(client, "engine_execute", **asked))["status"] == "done"
+
+    play(work())
+    assert "0.2" in person.questions[0]
+
+
+def test_over_budget_without_anybody_to_ask(corral: Corral) -> None:
+    repo = corral.repo()
+    agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
+
+    async def work() -> None:
+        async with connected(corral) as client:
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.2}
+            result = await client.call_tool("engine_execute", asked)
+            assert result.is_error
+            assert result.structured_content["status"] == "over_budget"
+            waiting = (await done(client, "engine_status"))["waiting"]
+            said = await done(client, "engine_answer", id=waiting[0]["id"], answer="yes")
+            assert said["outcome"] == "the run goes on"
+            assert (await done(client, "engine_result", run=said["run"], wait=120))["status"] == "done"
+
+    play(work())
+
+
+def test_budgets_are_set_hold_and_are_reset(corral: Corral) -> None:
+    repo = corral.repo()
+    agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
+
+    async def work() -> None:
+        async with connected(corral) as client:
+            before = await done(client, "engine_budget")
+            assert (before["daily_limit"], before["limits"]) == (None, [])
+            found = await done(client, "engine_budget", action="set", max_cost=0.75, per_month=9)
+            assert (found["daily_limit"], found["monthly_limit"]) == (0.75, 9.0)
+            assert "mcp" in found["limits"][0]["by"], "who set it is kept"
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent}
+            await done(client, "engine_execute", **asked)
+            assert (await done(client, "engine_budget"))["daily_spending"] == 0.5
+            assert (await client.call_tool("engine_execute", asked)).is_error, "the day's limit holds"
+            bad = await client.call_tool("engine_budget", {"action": "set", "max_cost": -1})
+            assert bad.is_error
+            found = await done(client, "engine_budget", reset=True)
+            assert (found["daily_limit"], found["daily_spending"]) == (None, 0.5)
+            await done(client, "engine_execute", **asked)
+
+    play(work())
+    assert corral("budget", "--json").json["day"]["spent"] == 1.0

@@ -1,6 +1,6 @@
 """The installed `corral mcp` as a client of the official SDK uses it: a real process, the real protocol."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ def parameters(corral: Corral) -> StdioServerParameters:
 
 
 @asynccontextmanager
-async def connected(corral: Corral, mode: str = "auto", person: "Person | None" = None) -> AsyncIterator[Client]:
+async def connected(corral: Corral, mode: str = "auto", person: "Person | None" = None) -> AsyncGenerator[Client]:
     """Connect; with a person at the client, it can ask them."""
     asked = person.asked if person else None
     async with Client(parameters(corral), mode=mode, elicitation_callback=asked) as client:
@@ -31,7 +31,8 @@ class Person:
         self._answers = list(answers)
         self.questions: list[str] = []
 
-    async def asked(self, _: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def asked(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        assert context
         self.questions.append(params.message)
         answer = self._answers.pop(0)
         if answer is None:

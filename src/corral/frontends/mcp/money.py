@@ -1,4 +1,4 @@
-"""The tool for money: limits and how they stand, set and taken away as the command line does, and kept with who did it."""
+"""The tool for money: limits and how they stand; set and taken away as the command line does it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from corral.engine import money
 from corral.engine.engine import Engine
@@ -20,9 +20,8 @@ from corral.money import Limit, Standing, Window
 async def budget(call: Call, asked: arguments.Budget) -> Told:
     """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
     store = call.engine.store
-    amounts = {"run": asked.per_run, "day": asked.max_cost, "month": asked.per_month}
-    windows: tuple[Window, ...] = ("run", "day", "month")
-    named = [(window, amount) for window in windows if (amount := amounts[window]) is not UNSET]
+    amounts: dict[Window, float | UnsetType] = {"run": asked.per_run, "day": asked.max_cost, "month": asked.per_month}
+    named = [(window, amount) for window, amount in amounts.items() if amount is not UNSET]
     action = ("reset" if asked.reset else "set" if named else "get") if asked.action is UNSET else asked.action
     outcome = ""
     if action == "set":
@@ -65,7 +64,11 @@ def standing(engine: Engine, outcome: str) -> given.Money:
 
 def _least(limits: list[Standing], window: Window) -> float | None:
     """Return the limit that holds for everything: the lowest."""
-    usd = [each.limit.usd for each in limits if each.limit.window == window and not each.limit.agent and not each.limit.repo]
+    usd = [
+        each.limit.usd
+        for each in limits
+        if each.limit.window == window and not each.limit.agent and not each.limit.repo
+    ]
     return min(usd, default=None)
 
 

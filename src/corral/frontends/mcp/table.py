@@ -51,7 +51,7 @@ TABLE: dict[str, Entry] = {
     "engine_budget": Entry(
         title="Money: limits and spending",
         about=(
-            "Show what was spent and the limits that hold for all runs together; set a limit or reset those set by hand. "
+            "Show what was spent and the limits that hold for all runs together; set one or reset those set by hand. "
             "Kept with who did it. Raise a limit only if the user said so."
         ),
         takes=arguments.Budget,
