@@ -143,11 +143,11 @@ def test_a_budget_that_is_used_up_is_asked_about(corral: Corral, mode: str) -> N
 
     async def work() -> None:
         async with connected(corral, mode, person) as client:
-            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.2}
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.3}
             assert (await done(client, "engine_execute", **asked))["status"] == "done"
 
     play(work())
-    assert "0.2" in person.questions[0]
+    assert "0.3" in person.questions[0]
 
 
 def test_over_budget_without_anybody_to_ask(corral: Corral) -> None:
@@ -156,7 +156,7 @@ def test_over_budget_without_anybody_to_ask(corral: Corral) -> None:
 
     async def work() -> None:
         async with connected(corral) as client:
-            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.2}
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.3}
             result = await client.call_tool("engine_execute", asked)
             assert result.is_error
             assert result.structured_content["status"] == "over_budget"

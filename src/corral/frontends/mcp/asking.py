@@ -71,7 +71,12 @@ def _meant(entry: Entry, result: ElicitResult) -> str | None:
     if result.action == "accept":
         words = (result.content or {}).get(KEY)
         return str(words) if words not in (None, "") else None
-    return "no" if result.action == "decline" and "no" in entry.choices else None
+    return "no" if result.action == "decline" and ("no" in entry.choices or entry.about == "budget") else None
+
+
+def ways(entry: Entry) -> str:
+    """Say what may be answered."""
+    return "|".join(entry.choices) or ("yes, no, or an amount in USD" if entry.about == "budget" else "any words")
 
 
 def _words(entry: Entry) -> str:
@@ -82,8 +87,7 @@ def _words(entry: Entry) -> str:
 
 def _form(entry: Entry) -> dict[str, object]:
     """Return a form of one field; forms hold plain values only."""
-    about = "yes, no, or an amount in USD" if entry.about == "budget" else "what you say"
-    field: dict[str, object] = {"type": "string", "title": "Answer", "description": about}
+    field: dict[str, object] = {"type": "string", "title": "Answer", "description": ways(entry)}
     if entry.choices:
         field = {"type": "string", "title": "Answer", "enum": list(entry.choices)}
         if entry.default in entry.choices:

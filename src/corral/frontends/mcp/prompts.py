@@ -49,8 +49,8 @@ JOBS: dict[str, Job] = {
     "catch-up": Job(
         "What runs, what waits for me, what it cost",
         {},
-        "Call engine_status. Tell me in a few lines what runs, what waits for my answer (with the choices), and what was "
-        "spent today. Pass on my answers with engine_answer.",
+        "Call engine_status. Tell me in a few lines what runs, what waits for my answer (with the choices), and what "
+        "was spent today. Pass on my answers with engine_answer.",
     ),
 }
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -120,12 +122,23 @@ def _decoded(takes: type[Any], given: dict[str, Any]) -> Any:  # noqa: ANN401 --
 
 
 def asgi(engine: Engine) -> Starlette:
-    """Return the app for a web server: streamable HTTP at /.
+    """Return the app for a web server: streamable HTTP at /mcp.
 
-    It asks for no token itself: mount it behind the middleware that guards the API, e.g. at /mcp, and enter its
-    lifespan (`app.router.lifespan_context(app)`) in that of the whole. Runs are driven by that process, background ones too.
+    It asks for no token itself: mount it at / behind the middleware that guards the API, and enter its lifespan
+    (`app.router.lifespan_context(app)`) in that of the whole. That process drives all runs, also in the background.
     """
-    return build(Going(engine, stays=True)).streamable_http_app(streamable_http_path="/", session_idle_timeout=None)
+    going = Going(engine, stays=True)
+    app = build(going).streamable_http_app()
+    serve = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: Starlette) -> AsyncGenerator[None]:
+        async with serve(served):
+            yield
+        await going.close("the server ends")
+
+    app.router.lifespan_context = lifespan
+    return app
 
 
 async def serve_stdio(engine: Engine) -> int:

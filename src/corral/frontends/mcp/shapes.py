@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 Schema = dict[str, Any]
+SAID = ("title", "description", "default")
 
 
 def taken(type_: type) -> Schema:
@@ -22,7 +23,7 @@ def taken(type_: type) -> Schema:
 def given(types: Sequence[type]) -> Schema:
     """Return the schema of a tool's structured content: an object, one of these."""
     (first, *others), found = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    defs = cast("Schema", _bare(found))
+    defs = _bare_each(found)
     if not others:
         name = str(first["$ref"]).rpartition("/")[2]
         return {**defs.pop(name), "$defs": defs}
@@ -49,6 +50,9 @@ def _bare(part: Any) -> Any:  # noqa: ANN401
         return [_bare(each) for each in cast("list[Any]", part)]
     if not isinstance(part, dict):
         return part
-    table = cast("Schema", part)
-    said = {"title", "description", "default"} if isinstance(table.get("type", ""), str) else set[str]()
-    return {key: _bare(value) for key, value in table.items() if key not in said}
+    kept = {key: value for key, value in cast("Schema", part).items() if key not in SAID}
+    return {key: _bare_each(value) if key == "properties" else _bare(value) for key, value in kept.items()}
+
+
+def _bare_each(named: Schema) -> Schema:
+    return {name: _bare(part) for name, part in named.items()}

@@ -32,8 +32,8 @@ TABLE: dict[str, Entry] = {
         title="Have agents do a task",
         about=(
             "Have a coding agent do a task in a private copy of a repository, in a sandbox, and prove the result by "
-            "checks. The user's checkout is not touched: the work is on a branch, to be landed by engine_merge. Several "
-            "agents race for one task; several tasks go side by side or by depends_on. Waits for the end, with "
+            "checks. The user's checkout is not touched: the work is on a branch, to be landed by engine_merge. "
+            "Several agents race for one task; several tasks go side by side or by depends_on. Waits for the end, with "
             "progress, unless background. Gives the run document; `done` means that all checks passed."
         ),
         takes=arguments.Execute,

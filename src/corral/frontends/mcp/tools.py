@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from corral.errors import BadFlow, BadRequest
 from corral.frontends.mcp import arguments, given
-from corral.frontends.mcp.asking import Pending
+from corral.frontends.mcp.asking import Pending, ways
 from corral.frontends.mcp.calls import LEFT_TO_PERSON, Call
 from corral.frontends.mcp.requests import of_execute, of_flow
 from corral.merging import MergeRequest
@@ -29,17 +29,11 @@ class Told(Struct, frozen=True):
 def told_run(call: Call, run: Run) -> Told:
     """Give a run document; what waits for a person, and what failed, is said in words besides."""
     waiting = [entry for entry in call.engine.inbox() if entry.run == run.run]
-    words = [
-        f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {_ways(entry.choices)})" for entry in waiting
-    ]
+    words = [f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {ways(entry)})" for entry in waiting]
     failed = run.status not in GOOD
     if failed:
         words.insert(0, f"run {run.run} {run.status}: {run.reason or _why(run)}")
     return Told(run, failed, "\n".join(words))
-
-
-def _ways(choices: tuple[str, ...]) -> str:
-    return "|".join(choices) or "any words"
 
 
 def _why(run: Run) -> str:
