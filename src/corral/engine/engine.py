@@ -259,7 +259,10 @@ class Engine:
         """Stop every run now, whoever drives it, and let none start; return which."""
         from corral.engine import money  # noqa: PLC0415
 
-        return money.halt(self.store, by)
+        runs = money.halt(self.store, by)
+        for drive in self._drives.values():
+            drive.hear()
+        return runs
 
     # --- act
 
@@ -272,6 +275,8 @@ class Engine:
             await self.stop(entry.run, by)
         if entry.about == "merge":
             await self._settle_merge(entry)
+        if entry.run in self._drives:
+            self._drives[entry.run].hear()
         return answering.told(self.store, entry)
 
     async def submit(self, request: Request, say: Callable[[str], None] = lambda _: None) -> str:

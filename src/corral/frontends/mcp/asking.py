@@ -18,7 +18,7 @@ from msgspec import Struct
 from corral.engine import document
 from corral.model import Entry
 
-NOT_ASKED = ("limit", "conflict")  #: to wait for a quota, or a merge that was asked for by itself, is no hurry
+NOT_ASKED = ("limit", "merge")  #: to wait for a quota, or a merge that was asked for by itself, is no hurry
 KEY = "answer"
 
 
