@@ -20,8 +20,12 @@ from corral.money import Limit, Standing, Window
 async def budget(call: Call, asked: arguments.Budget) -> Told:
     """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
     store = call.engine.store
-    amounts: dict[Window, float | UnsetType] = {"run": asked.per_run, "day": asked.max_cost, "month": asked.per_month}
-    named = [(window, amount) for window, amount in amounts.items() if amount is not UNSET]
+    amounts: tuple[tuple[Window, float | UnsetType], ...] = (
+        ("run", asked.per_run),
+        ("day", asked.max_cost),
+        ("month", asked.per_month),
+    )
+    named: list[tuple[Window, float]] = [(window, usd) for window, usd in amounts if not isinstance(usd, UnsetType)]
     action = ("reset" if asked.reset else "set" if named else "get") if asked.action is UNSET else asked.action
     outcome = ""
     if action == "set":
