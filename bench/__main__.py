@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import ingest, ledger, merging, overhead, reading, selection, spawn, startup
+from bench import ingest, ledger, mcp, overhead, reading, selection, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -20,6 +21,7 @@ PARTS = {
     "selection": selection.measure,
     "ledger": ledger.measure,
     "merging": merging.measure,
+    "mcp": mcp.measure,
 }
 
 
