@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class Server:
         self.ask("initialize", about)
         self._write({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def ask(self, method: str, params: dict[str, object]) -> None:
+    def ask(self, method: str, params: Mapping[str, object]) -> None:
         self._number += 1
         self._write({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         assert self._process.stdout
