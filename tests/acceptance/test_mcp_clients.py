@@ -109,7 +109,8 @@ def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
 
 def test_the_inspector_lists_and_calls(ready: Corral) -> None:
     repo = ready.repo()
-    server = [inspector(), "--cli", PROGRAM, "mcp"]
+    told = [word for name in ("CORRAL_HOME", "XDG_CONFIG_HOME") for word in ("-e", f"{name}={ready.env[name]}")]
+    server = [inspector(), "--cli", *told, PROGRAM, "mcp"]  # it passes on no environment but this
     listed = json.loads(program(ready, repo, *server, "--method", "tools/list"))
     assert len(listed["tools"]) == 15
     arguments = (f"path={repo.folder}", "task=write it", "force_runtime=mine", 'checks=["test -s said.txt"]')
