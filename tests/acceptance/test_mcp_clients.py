@@ -1,4 +1,4 @@
-"""Real programs as clients of `corral mcp`: Claude Code, OpenCode and the MCP Inspector, with a scripted model."""
+"""Real programs as clients of `corral mcp`: Claude Code, OpenCode, Codex and the MCP Inspector, with a scripted model."""
 
 import json
 import subprocess
@@ -104,6 +104,27 @@ def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
         env = {"OPENCODE_CONFIG": str(file)}
         assert "connected" in program(ready, repo, "opencode", "mcp", "list", **env)
         program(ready, repo, "opencode", "run", "--model", "fake/fake-model", "Do the work", **env)
+        check(ready, repo, model)
+
+
+def test_codex_delegates_looks_and_lands(ready: Corral) -> None:
+    repo, home = ready.repo(), ready.root / "codex"
+    home.mkdir()
+    with ScriptedModel(turns("mcp__corral__{}", repo)) as model:
+        env = {"CODEX_HOME": str(home), "OPENAI_API_KEY": "sk-fake"}
+        provider = f'base_url = "{model.url}/v1"\nname = "fake"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"'
+        (home / "config.toml").write_text(
+            f'model = "gpt-5"\nmodel_provider = "fake"\n[model_providers.fake]\n{provider}\n'
+        )
+        listed = program(ready, repo, "codex", "mcp", "add", "corral", "--", "corral", "mcp", **env)
+        assert "corral" in program(ready, repo, "codex", "mcp", "list", **env), listed
+        file = home / "config.toml"
+        env_of = ", ".join(f'{name} = "{ready.env[name]}"' for name in ("CORRAL_HOME", "XDG_CONFIG_HOME"))
+        waits = f"required = true\nstartup_timeout_sec = 120\nenv = {{ {env_of} }}"  # the model is scripted: it asks at once
+        file.write_text(file.read_text().replace("[mcp_servers.corral]", f"[mcp_servers.corral]\n{waits}"))
+        alone = "--dangerously-bypass-approvals-and-sandbox"  # there is nobody to approve of a call
+        said = program(ready, repo, "codex", "exec", "--skip-git-repo-check", alone, "Do the work", **env)
+        assert "All is landed." in said
         check(ready, repo, model)
 
 
