@@ -7,8 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, merging, overhead, reading, selection, spawn, startup
-from bench import ingest, ledger, mcp, overhead, reading, selection, spawn, startup
+from bench import ingest, ledger, mcp, merging, overhead, reading, selection, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
