@@ -26,9 +26,9 @@ TOKEN = "a-token-of-the-test"
 
 
 @pytest.fixture
-def served(corral: Corral) -> Generator[str]:
+def served(corral: Corral, sleep: str) -> Generator[str]:
     corral.agent("mine", 'echo "$1" > said.txt')
-    corral.agent("hanging", "echo half > half.txt; exec sleep 98761.5")
+    corral.agent("hanging", f"echo half > half.txt; exec sleep {sleep}")
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.rig.mcp_web", TOKEN],
         cwd=PROJECT,
@@ -71,7 +71,7 @@ def test_without_the_token_or_from_another_host_nothing_is_told(served: str) -> 
     assert httpx2.post(served, json=hello, headers={**mine, "Origin": "http://evil.example"}).status_code == 403
 
 
-def test_a_client_that_leaves_stops_what_it_waits_for_and_no_more(corral: Corral, served: str) -> None:
+def test_a_client_that_leaves_stops_what_it_waits_for_and_no_more(corral: Corral, served: str, sleep: str) -> None:
     repo = corral.repo()
     asked = {"path": str(repo.folder), "task": "x", "force_runtime": "hanging"}
 
@@ -79,13 +79,13 @@ def test_a_client_that_leaves_stops_what_it_waits_for_and_no_more(corral: Corral
         async with http() as web, Client(streamable_http_client(served, http_client=web)) as client:
             apart = await done(client, "engine_execute", **asked, background=True)
             call = asyncio.create_task(client.call_tool("engine_execute", asked))
-            await asyncio.to_thread(until, lambda: len(running("98761.5")) == 2, "both work")
+            await asyncio.to_thread(until, lambda: len(running(sleep)) == 2, "both work")
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            await asyncio.to_thread(until, lambda: len(running("98761.5")) == 1, "one is stopped")
+            await asyncio.to_thread(until, lambda: len(running(sleep)) == 1, "one is stopped")
             return apart["run"]
 
     apart = play(leave())
     assert corral("show", apart, "--json").json["status"] == "running"
     assert corral("stop", apart).code == 0
-    gone("98761.5")
+    gone(sleep)

@@ -32,8 +32,8 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def hanging(corral: Corral) -> Corral:
-    corral.agent("hanging", "echo half > half.txt; echo working; exec sleep 98765.25")
+def hanging(corral: Corral, sleep: str) -> Corral:
+    corral.agent("hanging", f"echo half > half.txt; echo working; exec sleep {sleep}")
     return corral
 
 
@@ -50,14 +50,14 @@ def last(corral: Corral) -> Any:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_ends_with_the_client_that_waits_for_it(hanging: Corral, sent: signal.Signals) -> None:
+def test_a_run_ends_with_the_client_that_waits_for_it(hanging: Corral, sent: signal.Signals, sleep: str) -> None:
     repo = hanging.repo()
     asked = json.dumps({"path": str(repo.folder), "task": "x", "force_runtime": "hanging"})
     client = subprocess.Popen([sys.executable, "-c", CLIENT, str(PROGRAM), asked], env=hanging.env, cwd=hanging.root)
     try:
-        until(lambda: running("98765.25"), "the agent works")
+        until(lambda: running(sleep), "the agent works")
         client.send_signal(sent)
-        gone("98765.25")
+        gone(sleep)
     finally:
         client.kill()
         client.wait()
@@ -66,7 +66,7 @@ def test_a_run_ends_with_the_client_that_waits_for_it(hanging: Corral, sent: sig
     assert repo.read(attempt["commit"], "half.txt") == "half"
 
 
-def test_a_background_run_outlives_its_client(corral: Corral) -> None:
+def test_a_background_run_outlives_its_client(corral: Corral, sleep: str) -> None:
     repo, sign = corral.repo(), sign_for(corral)
     agent = corral.agent("patient", f"until [ -e {sign} ]; do sleep 0.1; done; echo x > x.txt")
 
@@ -84,17 +84,17 @@ def test_a_background_run_outlives_its_client(corral: Corral) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_cancelled_call_stops_its_run(hanging: Corral, mode: str) -> None:
+def test_a_cancelled_call_stops_its_run(hanging: Corral, mode: str, sleep: str) -> None:
     repo = hanging.repo()
 
     async def work() -> None:
         async with connected(hanging, mode) as client:
             asked = {"path": str(repo.folder), "task": "x", "force_runtime": "hanging"}
             call = asyncio.create_task(client.call_tool("engine_execute", asked))
-            await asyncio.to_thread(until, lambda: running("98765.25"), "the agent works")
+            await asyncio.to_thread(until, lambda: running(sleep), "the agent works")
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            await asyncio.to_thread(gone, "98765.25")
+            await asyncio.to_thread(gone, sleep)
             found = await client.call_tool("engine_result", {"run": "@last", "wait": 60})
             assert found.structured_content["status"] == "stopped"
             assert found.structured_content["nodes"][0]["attempts"][0]["commit"]
@@ -102,17 +102,17 @@ def test_a_cancelled_call_stops_its_run(hanging: Corral, mode: str) -> None:
     play(work())
 
 
-def test_two_clients_at_once_and_one_interrupts_the_other(hanging: Corral) -> None:
+def test_two_clients_at_once_and_one_interrupts_the_other(hanging: Corral, sleep: str) -> None:
     repo = hanging.repo()
 
     async def work() -> None:
         async with connected(hanging) as first, connected(hanging, "legacy") as second:
             asked = {"path": str(repo.folder), "task": "x", "force_runtime": "hanging"}
             call = asyncio.create_task(first.call_tool("engine_execute", asked))
-            await asyncio.to_thread(until, lambda: running("98765.25"), "the agent works")
+            await asyncio.to_thread(until, lambda: running(sleep), "the agent works")
             runs = (await done(second, "engine_list", status=["running"]))["runs"]
             stopped = await done(second, "engine_interrupt", execution_id=runs[0]["run"])
-            assert not running("98765.25")
+            assert not running(sleep)
             attempt = stopped["nodes"][0]["attempts"][0]
             assert (stopped["status"], attempt["files_changed"]) == ("stopped", ["half.txt"])
             waited = await call
@@ -124,13 +124,13 @@ def test_two_clients_at_once_and_one_interrupts_the_other(hanging: Corral) -> No
     play(work())
 
 
-def test_a_run_that_was_cut_off_is_resumed(corral: Corral) -> None:
+def test_a_run_that_was_cut_off_is_resumed(corral: Corral, sleep: str) -> None:
     repo, sign = corral.repo(), sign_for(corral)
-    corral.agent("mine", f"echo x > x.txt; [ -e {sign} ] || exec sleep 98764.5")
+    corral.agent("mine", f"echo x > x.txt; [ -e {sign} ] || exec sleep {sleep}")
     with corral.going("run", "do", "--repo", repo.folder, "--agent", "mine") as going:
-        until(lambda: running("98764.5"), "the agent works")
+        until(lambda: running(sleep), "the agent works")
         going.signal(signal.SIGKILL)
-        gone("98764.5")
+        gone(sleep)
     sign.touch()
 
     async def work() -> None:
@@ -145,7 +145,7 @@ def test_a_run_that_was_cut_off_is_resumed(corral: Corral) -> None:
     play(work())
 
 
-def test_a_flood_of_calls_and_too_many_runs(hanging: Corral) -> None:
+def test_a_flood_of_calls_and_too_many_runs(hanging: Corral, sleep: str) -> None:
     repo = hanging.repo()
 
     async def work() -> None:
@@ -159,10 +159,10 @@ def test_a_flood_of_calls_and_too_many_runs(hanging: Corral) -> None:
                 new, _ = await asyncio.wait(set(calls) - over, return_when=asyncio.FIRST_COMPLETED)
                 over |= new
             assert all("16 runs are at work" in told(call.result()) for call in over)
-            await asyncio.to_thread(until, lambda: len(running("98765.25")) == 16, "all others work")
+            await asyncio.to_thread(until, lambda: len(running(sleep)) == 16, "all others work")
 
     play(work())
-    gone("98765.25")
+    gone(sleep)
 
 
 def test_nothing_but_the_protocol_is_on_stdout(hanging: Corral) -> None:
