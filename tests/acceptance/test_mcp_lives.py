@@ -66,7 +66,7 @@ def test_a_run_ends_with_the_client_that_waits_for_it(hanging: Corral, sent: sig
     assert repo.read(attempt["commit"], "half.txt") == "half"
 
 
-def test_a_background_run_outlives_its_client(corral: Corral, sleep: str) -> None:
+def test_a_background_run_outlives_its_client(corral: Corral) -> None:
     repo, sign = corral.repo(), sign_for(corral)
     agent = corral.agent("patient", f"until [ -e {sign} ]; do sleep 0.1; done; echo x > x.txt")
 
