@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, merging, overhead, reading, selection, spawn, startup
+from bench import flows, ingest, ledger, merging, overhead, peers, reading, selection, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -20,6 +20,8 @@ PARTS = {
     "selection": selection.measure,
     "ledger": ledger.measure,
     "merging": merging.measure,
+    "flows": flows.measure,
+    "peers": peers.measure,
 }
 
 
