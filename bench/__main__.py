@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, mcp, merging, overhead, reading, selection, serving, spawn, startup
+from bench import flows, ingest, ledger, mcp, merging, overhead, peers, reading, selection, serving, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -22,6 +22,8 @@ PARTS = {
     "serving": serving.measure,
     "merging": merging.measure,
     "mcp": mcp.measure,
+    "flows": flows.measure,
+    "peers": peers.measure,
 }
 
 

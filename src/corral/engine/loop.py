@@ -247,13 +247,15 @@ class Drive:
             record.base, record.conflicts = before.base, before.conflicts
             record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
-            record.fed_back = prompt.feedback(before.attempt)
+            record.fed_back = prompt.feedback(before.attempt) or before.fed_back
             if action.retry_of and self.plan.retry.start == "last":
                 record.start = before.attempt.commit or before.start
         if action.onto and before.attempt.status == "over_budget":
             record.heads, record.start = before.heads, before.attempt.commit
         elif action.onto and before.attempt.commit:
             record.heads = (before.attempt.commit,)
+        elif not action.onto:  # another try at a round begins where that round began
+            record.heads, record.start = before.heads or record.heads, record.start or before.start
         record.steers = before.steers
 
     def _drive(self, record: AttemptRecord) -> None:
@@ -323,14 +325,16 @@ class Drive:
         in_use = {record.folder for record in records if record.phase != "over" or record.kept}
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
-        for record in records:
+        folder = self.store.folder / "workspaces"
+        there = workspace.names(folder)  # asked once: thousands of attempts may be over
+        for record in records if there else ():
             waits = record.attempt.status == "limited" or lanes.lost(record.attempt)
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
-            folder = Path(record.folder)
-            for place in (folder, *(folder.with_name(f"{record.attempt.id}-{name}") for name in BESIDE)):
-                if place.exists():
-                    await workspace.remove(place)
+            own = record.folder.rpartition("/")[2]
+            beside = {f"{own}-cache", *(f"{record.attempt.id}-{name}" for name in BESIDE)}
+            for name in {own, *beside} & there:
+                await workspace.remove(folder / name)
 
     # --- in the background
 

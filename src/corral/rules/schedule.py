@@ -99,6 +99,7 @@ class Schedule:
         self.allowed_usd = 0.0  #: more than the budget, by a person's word
         self.stopping: str | None = None
         self._failed = False
+        self._told = flow.fills or any(node.when or node.for_each or node.repeat for node in flow.nodes)
         self._parallel = min(self._limits.parallel, flow.parallel or self._limits.parallel)
 
     # --- what happened
@@ -123,9 +124,20 @@ class Schedule:
         for name in ready:  # grows
             if state := self._stored.pop(name, None):
                 self._look.pop(name, None)
+                self._recall(name)
                 ready += self._take_in(state)
             else:
                 self._look[name] = None
+
+    def _recall(self, name: str) -> None:
+        """Take in the items of a node that is over: what comes after it goes on from their work."""
+        node, members = self.nodes[name], list[str]()
+        while node.for_each is not None and (state := self._stored.pop(f"{name}.{len(members)}", None)):
+            self.nodes[state.id] = item_of(node, len(members))
+            self._items[state.id], self._states[state.id] = (name, None, len(members)), state
+            members.append(state.id)
+        if members:
+            self._members[name] = members
 
     def heard(self, record: AttemptRecord, *, driven: bool) -> None:
         """Take in that an attempt is driven from now on, or that it is over."""
@@ -293,10 +305,7 @@ class Schedule:
         if len(values) > MOST_ITEMS:
             raise Wrong(f"it has more than {MOST_ITEMS} items")
         self._states[node.id].status = "running"
-        made = tuple(
-            structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
-            for place in range(len(values))
-        )
+        made = tuple(item_of(node, place) for place in range(len(values)))
         self._members[node.id] = [each.id for each in made]
         for place, each in enumerate(made):
             self.nodes[each.id], self._items[each.id] = each, (node.id, values[place], place)
@@ -328,6 +337,8 @@ class Schedule:
     def _at_work(self, node: Node, now: float) -> list[Action]:
         """Decide about a node's agents, each in its own lane."""
         tries = self._tries.get(node.id, [])
+        if (plain := self._plainly(node, tries)) is not None:
+            return plain
         spent = sum(record.attempt.cost.usd or 0.0 for record in tries)
         actions: list[Action] = []
         over: list[Over] = []
@@ -359,6 +370,17 @@ class Schedule:
         if node.judge and (asked := self._judging(node, over, now)) is not None:
             return asked
         return self._settled(self._ended(node, over))
+
+    def _plainly(self, node: Node, tries: Sequence[AttemptRecord]) -> list[Action] | None:
+        """Decide what most nodes come to, one agent that begins and does it, without looking at all that may be."""
+        if node.rivals or node.repeat or self.stopping:
+            return None
+        if not tries:
+            return self._lane_actions(node, Begin(node.id, node.agent))
+        last = tries[-1]
+        if last.phase == "over" and last.attempt.status == "done" and last.lane == 0:
+            return self._settled(Settle(node.id, "done", winner=last.attempt.id, why=why(last.attempt)))
+        return None
 
     def _lane_actions(self, node: Node, found: Undecided) -> list[Action]:
         match found:
@@ -503,7 +525,7 @@ class Schedule:
         self._filled.pop(state.id, None)
         self._open -= 1
         self._failed = self._failed or state.status in FAILED
-        if state.id in self._items:
+        if state.id in self._items or not self._told:
             return
         result: dict[str, Any] = {"status": state.status, "reason": state.reason, "output": state.why}
         if state.id in self._members:
@@ -553,6 +575,11 @@ class Schedule:
         if "done" in statuses:
             return Finish("partial", why)
         return Finish("timed_out" if set(statuses) == {"timed_out"} else "failed", why)
+
+
+def item_of(node: Node, place: int) -> Node:
+    """Return the node that does one item of a list."""
+    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
 
 
 def result_of(attempt: Attempt) -> dict[str, Any]:
