@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from corral.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.rules.complexity import Score, Weights, score
+from corral.rules.complexity import Weights, score
 
 REVIEWED = ("architecture", "refactor")  #: kinds of task whose result a reviewer looks at, asked or not
 VERDICT = {
@@ -86,13 +86,9 @@ def auto(
     graded = score(tasks[0], weights)
     words = f"{graded.grade}, {graded.points} points ({', '.join(graded.reasons)})"
     if graded.grade in ("complex", "architectural"):
-        return _because(multi(tasks[0], agents[0], fallback), f"{words}: an architect first")
+        task = structs.replace(tasks[0], role=tasks[0].role or "senior")
+        return _because(multi(task, agents[0], fallback), f"{words}: an architect first, then a senior")
     return _because(single(tasks[0], agents[0], fallback), f"{words}: one agent does it")
-
-
-def role_for(graded: Score) -> str:
-    """Return who such a task is for, where nobody said."""
-    return {"architectural": "architect", "complex": "senior"}.get(graded.grade, "developer")
 
 
 def _because(flow: Flow, why: str) -> Flow:

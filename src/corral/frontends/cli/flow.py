@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from corral.engine import pictures
 from corral.engine.engine import Engine
 from corral.engine.flowing import template, template_names
 from corral.engine.submit import Submission
@@ -21,7 +22,6 @@ from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import submitted
 from corral.frontends.cli.words import table
 from corral.model import Request, Run
-from corral.rules.flows import drawing, published
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,10 +67,10 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
     """Draw FILE: who comes after whom."""
     found = _prepared(flow_request(file, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
-        "text": lambda: "\n".join(drawing.text(found)),
-        "mermaid": lambda: drawing.mermaid(found),
-        "svg": lambda: drawing.svg(found),
-        "json": lambda: msgspec.json.format(msgspec.json.encode(drawing.outline(found)), indent=2).decode(),
+        "text": lambda: "\n".join(pictures.text(found)),
+        "mermaid": lambda: pictures.mermaid(found),
+        "svg": lambda: pictures.svg(found),
+        "json": lambda: msgspec.json.format(msgspec.json.encode(pictures.outline(found)), indent=2).decode(),
     }
     click.echo(forms["json" if as_json else form]())
     return 0
@@ -127,7 +127,7 @@ def new(name: str | None, file: str | None) -> int:
 @flow.command()
 def schema() -> int:
     """Print the JSON Schema of flow files: editors complete and check with it."""
-    click.echo(msgspec.json.format(msgspec.json.encode(published.schema()), indent=2).decode())
+    click.echo(msgspec.json.format(msgspec.json.encode(pictures.schema()), indent=2).decode())
     return 0
 
 
@@ -147,9 +147,9 @@ def _dry_run(request: Request, *, as_json: bool) -> int:
     finally:
         engine.close()
     if as_json:
-        click.echo(msgspec.json.encode({"flow": drawing.outline(plan.flow), "estimate": guess}).decode())
+        click.echo(msgspec.json.encode({"flow": pictures.outline(plan.flow), "estimate": guess}).decode())
         return 0
-    click.echo("\n".join(drawing.text(plan.flow)))
+    click.echo("\n".join(pictures.text(plan.flow)))
     click.echo("\n".join(guess.lines()))
     click.echo("nothing was started")
     return 0

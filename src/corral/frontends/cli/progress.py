@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from corral.engine import pictures
 from corral.events import CalledTool, Changed, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
 from corral.flow import Flow
 from corral.frontends.cli import words
-from corral.rules.flows import drawing
 
 
 class Plain:
@@ -41,7 +41,7 @@ class Plain:
 
     def draw(self, flow: Flow) -> None:
         """Show a graph before it is carried out."""
-        for line in drawing.text(flow):
+        for line in pictures.text(flow):
             self.say(line)
 
     @contextlib.contextmanager
