@@ -226,8 +226,9 @@ def test_no_path_leaves_the_roots(server: Server, corral: Corral, repo: Repo) ->
         assert (named, answer.status, answer.json["code"]) == (named, 403, "repo")
     for more in (
         {"files": ["../../etc/passwd"]}, {"files": ["/etc/passwd"]}, {"read": ["/etc/**"]}, {"write": ["../**"]},
-        {"agents": [script]}, {"agents": ["replay:/etc/passwd"]}, {"fallback": ["scripted:../x.toml"]},
+        {"agents": [script]}, {"agents": ["replay:/etc/passwd"]}, {"agents": ["scripted:/nowhere/x*2,hi"]}, {"fallback": ["scripted:../x.toml"]},
         {"flow": f"name: f\nnodes:\n  a: {{task: x, agent: '{script}'}}\n", "task": ""},
+        {"flow": "name: f\nnodes:\n  a: {task: x, race: [hi, 'replay:/nowhere/x']}\n", "task": ""},
     ):  # fmt: skip
         answer = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder), **more})
         assert (more, answer.status, answer.json["code"]) == (more, 403, "path")

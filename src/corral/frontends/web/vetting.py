@@ -12,6 +12,7 @@ from corral.model import Request, RunPlan
 
 NAME = re.compile(r"[\w][\w.@+-]{0,99}")
 REF = re.compile(r"[\w][\w./@^~{}+-]{0,199}")
+PLAYED = re.compile(r"\b(?:scripted|replay):([^\s\"',*\]}]+)")
 FILES = ("scripted", "replay")  #: agents whose model is a file
 
 
@@ -35,10 +36,9 @@ def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request
     relative(wanted.files)
     for pattern in (*wanted.read, *wanted.write):
         _relative(pattern.removeprefix("!"), "scope")
-    for agent in ",".join((*wanted.agents, *wanted.fallback)).split(","):
-        name, _, model = agent.strip().partition(":")
-        if name in FILES and model:
-            _file(model.partition("*")[0], (Path(wanted.repo), *roots))
+    for text in (*wanted.agents, *wanted.fallback, wanted.flow or ""):
+        for found in PLAYED.finditer(text):  # before anything looks whether such a file is there
+            _file(found.group(1), (Path(wanted.repo), *roots))
     _check_reach(wanted, caller)
     if wanted.merge == "auto":
         caller.needs("merge")
