@@ -1,5 +1,7 @@
 """What acceptance tests may ask for besides the command itself."""
 
+import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +11,8 @@ import pytest
 
 from tests.rig.person import Person, install
 
+NUMBERS = itertools.count(1)
+
 
 @pytest.fixture(scope="session")
 def installed() -> Iterator[Path]:
@@ -17,6 +21,12 @@ def installed() -> Iterator[Path]:
     folder.chmod(0o755)
     yield install(folder)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def sleep() -> str:
+    """How long an agent sleeps: so long that it must be ended, and so odd that its process is found by it."""
+    return f"9{os.getpid()}.{next(NUMBERS)}25"
 
 
 @pytest.fixture

@@ -20,3 +20,10 @@ def give(corral: Corral, agent: str, key: str, settings: dict[str, str]) -> None
     corral.env[key] = "sk-scripted-0123456789"
     values = ", ".join(f'{name} = "{value}"' for name, value in settings.items())
     corral.config(f"[agents.{agent}]\nsettings = {{ {values} }}")
+
+
+def inspector() -> Path:
+    """Return the MCP Inspector's command line."""
+    known = PROJECT / ".venv" / "inspector"
+    assert known.exists(), "the MCP Inspector is not installed: tools/bootstrap dev"
+    return Path(known.read_text().strip()) / "mcp-inspector"

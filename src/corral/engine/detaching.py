@@ -1,19 +1,41 @@
-"""Who takes a queued run up: the server of the store, or, where there is none, a process started for it."""
+"""Leave a run to a process of its own, which goes on when the one that started it ends."""
 
 from __future__ import annotations
 
+import os
 import sys
 
+from corral.engine import document
+from corral.errors import BadRequest
 from corral.world import custody, process
+from corral.world.notice import Bell
 from corral.world.store import waiting
 from corral.world.store.sqlite import Store
 
+MOST_WORDS = 2000
+REFUSED = 2
 
-def to_background(store: Store, run: str) -> str:
-    """Return in words who takes a run up; where nobody would, start a process that does and outlives this one."""
+
+async def detach(store: Store, run: str) -> None:
+    """Start `corral resume` for a run that nobody drives; return once it does."""
+    log = store.folder / "logs" / f"{run}.txt"
+    argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
+    left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
+    bell = Bell(store.folder)
+    try:
+        while document.orphaned(store.run(run).owner) and left.poll() is None:
+            await bell.listen(0.1)
+    finally:
+        bell.close()
+    if left.poll() == REFUSED:
+        said = log.read_text(errors="replace")[-MOST_WORDS:].strip().removeprefix("error: ")
+        raise BadRequest(said or f"run {run} could not be started")
+
+
+async def to_background(store: Store, run: str) -> str:
+    """Say in words who takes a queued run up: the server of the store, or a process that is started for it."""
     server = waiting.serving(store)
     if server and custody.alive(server.owner) is not False:
         return f"queued: the server at {server.address} takes it up"
-    log = store.folder / "logs" / f"{run}.driver.log"
-    pid = process.detach([sys.executable, "-m", "corral", "resume", run, "--quiet"], log)
-    return f"started in the background (process {pid}); watch it: corral logs -f {run}"
+    await detach(store, run)
+    return f"started in the background; watch it: corral logs -f {run}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,6 +152,10 @@ class Engine:
     def show(self, name: str) -> Run:
         return document.build(self.store, self.store.find(name))
 
+    def driven(self, name: str) -> bool:
+        """Tell whether some process drives a run."""
+        return not self._orphaned(self.store.find(name))
+
     def flow_of(self, name: str) -> Flow:
         """Return what a run carries out."""
         return self.store.run(self.store.find(name)).plan.flow
@@ -175,6 +179,25 @@ class Engine:
                 if over or self._orphaned(run):
                     return
                 bell.wait(1.0)
+        finally:
+            bell.close()
+
+    async def watch(self, name: str, after: int = 0) -> AsyncGenerator[list[Stored]]:
+        """Yield what is new each time something was written, from any process, and at least once a second.
+
+        It ends when the run is over, or when nobody drives it any more.
+        """
+        run = self.store.find(name)
+        bell = Bell(self.store.folder)
+        try:
+            while True:
+                over = self.store.run(run).status not in OPEN or (run not in self._drives and self._orphaned(run))
+                new = list(self.events(run, after))
+                after = new[-1].seq if new else after
+                yield new
+                if over:
+                    return
+                await bell.listen(1.0)
         finally:
             bell.close()
 
@@ -376,11 +399,11 @@ class Engine:
             say(note)
         return pending.add(self.store, self._record(submission.plan, None), ticket, request)
 
-    def to_background(self, run: str) -> str:
+    async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
         from corral.engine import detaching  # noqa: PLC0415
 
-        return detaching.to_background(self.store, run)
+        return await detaching.to_background(self.store, run)
 
     def _record(self, plan: RunPlan, owner: str | None) -> RunRecord:
         now = time.time()
@@ -468,6 +491,19 @@ class Engine:
         repo = Path(self.store.run(run).plan.repo)
         return lambda name: outfit(name, load(repo, self.home, trust=False))
 
+    async def detach(self, run: str) -> None:
+        """Leave a run to a process of its own, which outlives this one; return once that drives it."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        self.store.release_lease(run, self.owner)
+        await detaching.detach(self.store, run)
+
+    def choose(self, name: str, attempt: str, by: str) -> Run:
+        """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+        from corral.engine import choosing  # noqa: PLC0415
+
+        return choosing.choose(self.store, self.show(name), attempt, by)
+
     def stop_here(self, reason: str) -> None:
         """Stop everything that this process drives, now or in a moment."""
         self._stopping = self._stopping or reason
@@ -479,15 +515,14 @@ class Engine:
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN:
             return document.build(self.store, run)
-        if self._take_over(run):
-            self.store.order(run, "stop", by, time.time())
+        if run not in self._drives and self._take_over(run):
+            self._order(run, "stop", by)
             return await self.drive(run, _nobody)
-        self.store.order(run, "stop", by, time.time())
-        self._poke(run)
+        self._order(run, "stop", by)
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
-                if self._take_over(run):  # its owner died meanwhile
+                if run not in self._drives and self._take_over(run):  # its owner died meanwhile
                     return await self.drive(run, _nobody)
                 await bell.listen(0.5)
         finally:
@@ -507,7 +542,7 @@ class Engine:
                     self.store.move_node(run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
             return "paused; nobody was driving it"
         return (
-            await self._answer(run, self.store.order(run, "pause", by, time.time(), node or ""))
+            await self._answer(run, self._order(run, "pause", by, node or ""))
             or "it is paused as soon as its process hears of it"
         )
 
@@ -515,7 +550,7 @@ class Engine:
         """Let a paused node of a run that is driven go on."""
         run = self.store.find(name)
         return (
-            await self._answer(run, self.store.order(run, "unpause", by, time.time(), node))
+            await self._answer(run, self._order(run, "unpause", by, node))
             or "it goes on as soon as its process hears of it"
         )
 
@@ -565,7 +600,7 @@ class Engine:
             raise BadRequest("there is nothing to tell", hint='say it: corral steer @last "also update the docs"')
         if record.status not in (*OPEN, "limited"):
             raise BadRequest(f"run {run} is over: {record.status}", hint="start a new one with `corral run`")
-        order = self.store.order(run, "steer", by, time.time(), text)
+        order = self._order(run, "steer", by, text)
         if (answer := await self._answer(run, order)) is not None:
             return answer
         waits = f"kept: it is told when run {run} goes on (corral resume {run})"
@@ -576,8 +611,15 @@ class Engine:
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN or self._orphaned(run):
             raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
-        order = self.store.order(run, "condense", by, time.time())
+        order = self._order(run, "condense", by)
         return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
+
+    def _order(self, run: str, verb: str, by: str, text: str = "") -> int:
+        """Store what a person wants of a run; who drives it elsewhere is woken by that, here it is told."""
+        order = self.store.order(run, verb, by, time.time(), text)
+        if run in self._drives:
+            self._drives[run].hear()
+        return order
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
@@ -711,11 +753,7 @@ class Engine:
     def _poke(self, run: str) -> None:
         """Let a run that this process drives know at once; others hear the bell."""
         if run in self._drives:
-            self._drives[run].hear_now()
-
-    def driven(self, run: str) -> bool:
-        """Tell whether any process drives a run."""
-        return not self._orphaned(run)
+            self._drives[run].hear()
 
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""

@@ -107,12 +107,12 @@ class Drive:
         self.store.note(self.run, event, at=time.time(), node=node, attempt=attempt)
         tell(self.listen, Heard(self.run, node, attempt, event))
 
-    # --- one turn
-
-    def hear_now(self) -> None:
-        """Learn of what somebody in this very process wants."""
+    def hear(self) -> None:
+        """Take orders and answers that were stored by this very process: the store wakes others only."""
         self._orders.take()
         self.look_up()
+
+    # --- one turn
 
     def look_up(self) -> None:
         """Look whether a person has answered."""

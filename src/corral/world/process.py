@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
+_LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
 
@@ -104,18 +106,6 @@ def _watch_by_pidfd() -> None:
             asyncio.set_child_watcher(watcher)  # pyright: ignore[reportDeprecated]
         if not watcher.is_active():
             watcher.attach_loop(asyncio.get_running_loop())
-
-
-def detach(argv: Sequence[str], log: Path) -> int:
-    """Start a process that outlives this one and its terminal; what it prints goes to a file. Return its pid."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    return os.posix_spawn(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
 
 
 async def run(
@@ -311,6 +301,18 @@ async def _read(
         await asyncio.sleep(0)  # a program that never pauses must not starve the others
     for line, cut in lines.last():
         heard(name, line, cut)
+
+
+def leave(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program that outlives us, away from our terminal; what it says goes into a file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as words:
+        left = subprocess.Popen(
+            argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True
+        )
+    _LEFT[:] = [each for each in _LEFT if each.poll() is None]  # what has ended meanwhile is not left as a zombie
+    _LEFT.append(left)
+    return left
 
 
 async def _spawn(start: Start) -> asyncio.subprocess.Process:

@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Serve the HTTP API and the page; drive what is queued."),
     "queue": ("queue", "Show what waits to be taken up; move it, hold it."),
     "token": ("serve", "Say who may use the server: make, list and revoke tokens."),
+    "mcp": ("mcp", "Let your agent use corral: MCP on stdio."),
     "export": ("look", "Print everything that is stored, as JSON lines."),
     "completion": ("machine", "Print the completion script for your shell."),
 }

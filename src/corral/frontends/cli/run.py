@@ -174,7 +174,7 @@ def _detach(request: Request, priority: int, *, as_json: bool) -> int:
     engine = Engine()
     try:
         run = asyncio.run(engine.enqueue(request, Ticket(by=who(), priority=priority), say))
-        say(engine.to_background(run))
+        say(asyncio.run(engine.to_background(run)))
         shown = engine.show(run)
     finally:
         engine.close()

@@ -1,0 +1,1 @@
+"""The MCP server: each tool turns its arguments into Engine calls."""

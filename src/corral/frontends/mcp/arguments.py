@@ -1,0 +1,172 @@
+"""What each tool takes; the names of `engine_execute` are those that clients of earlier engines know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from corral.flow import MergeStrategy, TaskType
+from corral.model import Status
+
+Text = Annotated[str, Meta(max_length=10 << 20)]
+RunName = Annotated[str, Meta(description="A run: its id, an unambiguous beginning of it, or @last.", min_length=1)]
+Agent = Annotated[str, Meta(description="NAME or NAME:MODEL; engine_runtimes lists the names.")]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all; an unknown name is a mistake worth telling."""
+
+
+class Part(Arguments, frozen=True):
+    """One of several tasks."""
+
+    task: Annotated[Text, Meta(description="What is to be done.")]
+    id: Annotated[str, Meta(description="Its name, for depends_on.  [task-1, task-2 ...]")] = ""
+    depends_on: Annotated[
+        tuple[str, ...], Meta(description="Ids of tasks that must be done first; it starts from their work.")
+    ] = ()
+    agent: Annotated[str, Meta(description="Who does it: NAME or NAME:MODEL.")] = ""
+    role: Annotated[str, Meta(description="Who it is to be: developer, reviewer, architect ...")] = ""
+    checks: Annotated[tuple[str, ...], Meta(description="Commands that must succeed on its result.")] = ()
+    files: Annotated[tuple[str, ...], Meta(description="Files it is about.")] = ()
+
+
+class Execute(Arguments, frozen=True):
+    path: Annotated[str, Meta(description="The repository (or plain folder): an absolute path is best.", min_length=1)]
+    task: Annotated[Text, Meta(description="What is to be done, with all an agent needs to know.")] = ""
+    task_type: Annotated[
+        TaskType | UnsetType, Meta(description="The kind of task; `test` may change existing tests.")
+    ] = UNSET
+    files: Annotated[tuple[str, ...], Meta(description="Files the task is about.")] = ()
+    strategy: Annotated[
+        Literal["single", "multi", "parallel", "race", "auto"] | UnsetType,
+        Meta(description="single: one agent. multi: architect, developer, reviewer. race: several agents, best wins."),
+    ] = UNSET
+    force_agent: Annotated[str, Meta(description="The role to use: developer, reviewer, architect, or an own one.")] = (
+        ""
+    )
+    force_model: Annotated[str, Meta(description="The model, as the agent calls it.")] = ""
+    force_runtime: Annotated[
+        str, Meta(description="The agent: a name of engine_runtimes; also claude-code, open-code, cli.")
+    ] = ""
+    max_tokens: Annotated[int | UnsetType, Meta(description="Stop when it has used so many tokens.")] = UNSET
+    max_cost: Annotated[float | UnsetType, Meta(description="Stop when it has cost this much, in USD.")] = UNSET
+    context: Annotated[dict[str, Any], Meta(description="More the agent should know, by name.")] = field(
+        default_factory=dict[str, Any]
+    )
+    tasks: Annotated[
+        tuple[Part, ...], Meta(description="Several tasks instead of one: side by side, or by depends_on.")
+    ] = ()
+    agents: Annotated[
+        tuple[Agent, ...], Meta(description="Several are a race for one task: each in a workspace of its own.")
+    ] = ()
+    checks: Annotated[
+        tuple[str, ...], Meta(description="Commands that must succeed on the result, e.g. `pytest -q`: the proof.")
+    ] = ()
+    parent: Annotated[str, Meta(description="Go on from the work of this run, instead of the last commit.")] = ""
+    background: Annotated[
+        bool, Meta(description="Return at once; look with engine_result. It goes on when you are gone.")
+    ] = False
+    timeout: Annotated[str, Meta(description="Wall clock for each try: 90s, 20m, 2h.  [60m]")] = ""
+    read_only: Annotated[bool, Meta(description="Changing nothing is success: reviews, questions.")] = False
+
+
+class Standing(Arguments, frozen=True):
+    run: Annotated[str, Meta(description="Only about this run; without it: about everything.")] = ""
+
+
+class Budget(Arguments, frozen=True):
+    action: Annotated[
+        Literal["get", "set", "reset"] | UnsetType,
+        Meta(description="set needs an amount; reset takes away limits that were set by hand (not the ceiling)."),
+    ] = UNSET
+    max_cost: Annotated[float | UnsetType, Meta(description="USD a day, for all runs together.")] = UNSET
+    per_run: Annotated[float | UnsetType, Meta(description="USD for each run.")] = UNSET
+    per_month: Annotated[float | UnsetType, Meta(description="USD a month.")] = UNSET
+    agent: Annotated[str, Meta(description="Only for this agent.")] = ""
+    reset: Annotated[bool, Meta(description="The same as action reset.")] = False
+
+
+class OneRun(Arguments, frozen=True):
+    run: RunName
+
+
+class Resume(Arguments, frozen=True):
+    run: RunName
+    background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+
+
+class Listing(Arguments, frozen=True):
+    status: Annotated[tuple[Status, ...], Meta(description="Only runs of these statuses.")] = ()
+    limit: Count = 20
+
+
+class Output(Arguments, frozen=True):
+    run: RunName
+    since: Annotated[int, Meta(description="Only what came after this number; `next` of the last answer.", ge=0)] = 0
+    filter: Annotated[
+        str,
+        Meta(description="Words to find; `a|b` is either, `a.*b` is a before b. Case is not minded.", max_length=1000),
+    ] = ""
+    types: Annotated[
+        tuple[str, ...], Meta(description="Only events of these types: said, called_tool, checked ...")
+    ] = ()
+    limit: Count = 100
+    wait: Annotated[Seconds, Meta(description="If there is nothing new, wait up to so many seconds.")] = 0.0
+
+
+class Result(Arguments, frozen=True):
+    run: RunName
+    wait: Annotated[Seconds, Meta(description="Wait up to so many seconds for its end.")] = 0.0
+
+
+class Diff(Arguments, frozen=True):
+    run: RunName
+    attempt: Annotated[str, Meta(description="Of this attempt.  [the winner, or the last with a change]")] = ""
+    limit: Annotated[int, Meta(description="At most so many bytes.", ge=1, le=1 << 20)] = 100_000
+
+
+class Select(Arguments, frozen=True):
+    run: RunName
+    attempt: Annotated[str, Meta(description="Make this one the winner; without it they are only compared.")] = ""
+
+
+class Merge(Arguments, frozen=True):
+    run: RunName
+    action: Annotated[
+        Literal["merge", "preview", "undo", "abort"],
+        Meta(description="preview changes nothing; abort gives a conflict up."),
+    ] = "merge"
+    strategy: Annotated[MergeStrategy, Meta(description="auto lands only what goes together.")] = "auto"
+    into: Annotated[str, Meta(description="The branch.  [the one the run started from]")] = ""
+    pick: Annotated[str, Meta(description="This attempt instead of the winner.")] = ""
+
+
+class Steer(Arguments, frozen=True):
+    run: RunName
+    text: Annotated[Text, Meta(description="What the agents at work are to be told.", min_length=1)]
+
+
+class Answer(Arguments, frozen=True):
+    id: Annotated[str, Meta(description="The number of the question; engine_status lists them.", min_length=1)]
+    answer: Annotated[Text, Meta(description="What the person said: one of its choices, or words.", min_length=1)]
+
+
+class FlowCall(Arguments, frozen=True):
+    action: Literal["check", "run"]
+    path: Annotated[str, Meta(description="The repository.", min_length=1)]
+    file: Annotated[str, Meta(description="The flow file, inside the repository.")] = ""
+    flow: Annotated[Text, Meta(description="Or the flow itself, as YAML or JSON.")] = ""
+    inputs: Annotated[dict[str, Any], Meta(description="Values for its inputs.")] = field(
+        default_factory=dict[str, Any]
+    )
+    agents: Annotated[tuple[Agent, ...], Meta(description="For nodes that name none.")] = ()
+    max_cost: Annotated[float | UnsetType, Meta(description="USD for the whole flow.")] = UNSET
+    background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+
+
+class Nothing(Arguments, frozen=True):
+    """No argument at all."""

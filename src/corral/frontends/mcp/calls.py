@@ -1,0 +1,127 @@
+"""One call of a tool: who calls, and how it waits for a run: with progress, questions, and a cancel that stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+
+from mcp.server import ServerRequestContext
+from mcp.types import CallToolRequestParams
+
+from corral.engine.engine import Engine
+from corral.errors import CorralError
+from corral.events import Stored
+from corral.frontends.cli.who import who
+from corral.frontends.cli.words import event_words, one_line
+from corral.frontends.mcp import asking
+from corral.frontends.mcp.going import Going
+from corral.model import Entry, Run
+
+MOST_MESSAGE = 300
+LEFT_TO_PERSON = ("waiting", "over_budget")  #: nobody drives these; an answer lets them go on
+
+
+class Call:
+    """One call of a tool by one client."""
+
+    def __init__(self, going: Going, context: ServerRequestContext, params: CallToolRequestParams) -> None:
+        self.going, self.engine = going, going.engine
+        self._context, self._params = context, params
+        self._told = 0
+        self._unanswered: set[str] = set()  # the person would not say
+
+    @property
+    def by(self) -> str:
+        """Who asks: the person, and the program they ask by; kept with what they order or answer."""
+        client = self._context.session.client_params
+        return f"{who()} by {one_line(client.client_info.name, 60) if client else 'an MCP client'}"
+
+    def comes_again(self) -> asking.Pending | None:
+        """Return which question this call brings the answer to."""
+        return asking.pending(self._params.request_state)
+
+    async def answer_pending(self, pending: asking.Pending) -> bool:
+        """Take the answer that this call brings along; tell whether the question is answered."""
+        entry = _entry(self.engine, pending.entry)
+        if entry is None:
+            return True  # answered elsewhere meanwhile
+        return await self._answer(entry, asking.answered(entry, self._params.input_responses))
+
+    async def until_over(self, run: str) -> Run:
+        """Wait for the end of a run that is driven here; a cancelled call stops it."""
+        try:
+            while True:
+                await self._watched(run)
+                found = self.engine.show(run)
+                entry = self._question(run) if found.status in LEFT_TO_PERSON else None
+                if entry is None or not asking.can_ask(self._context):
+                    return found
+                if not await self._answer(entry, await asking.ask(self._context, entry)):
+                    return self.engine.show(run)
+                if self.engine.show(run).status in LEFT_TO_PERSON:
+                    self.going.resume(run)
+        except asyncio.CancelledError:
+            self.going.stop(run, self.by)
+            raise
+
+    async def for_a_while(self, run: str, seconds: float, since: int | None = None) -> None:
+        """Wait for a run, whoever drives it, no longer than asked for: until its end, or for the first news."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(self.engine.watch(run, since or 0)) as news:
+                async for new in news:
+                    if new and since is not None:
+                        return
+                    await self._tell(new)
+
+    # --- parts of waiting
+
+    async def _watched(self, run: str) -> None:
+        """Watch until nobody drives the run; what agents at work ask meanwhile goes to the person."""
+        task = self.going.task(run)
+        async with aclosing(self.engine.watch(run, self._told)) as news:
+            async for new in news:
+                await self._tell(new)
+                entry = self._question(run, at_work=True)
+                if entry is not None and task is not None and not task.done():
+                    if not asking.can_ask(self._context):
+                        return  # the client is told, and the run goes on
+                    await self._answer(entry, await asking.ask(self._context, entry))
+                if task is not None and task.done():
+                    break
+        if task is not None:
+            await asyncio.shield(task)
+
+    async def _answer(self, entry: Entry, words: str | None) -> bool:
+        if words is None:
+            self._unanswered.add(entry.id)
+            return False
+        try:
+            await self.engine.answer(entry.id, words, self.by)
+        except CorralError:
+            return _entry(self.engine, entry.id) is None  # somebody else was quicker: that counts
+        return True
+
+    def _question(self, run: str, *, at_work: bool = False) -> Entry | None:
+        """Return what this run waits for an answer to; at work only what its agents ask, for others leave it first."""
+        for entry in self.engine.inbox():
+            asked = entry.kind == "question" if at_work else entry.about not in asking.NOT_ASKED
+            if entry.run == run and asked and entry.id not in self._unanswered:
+                return entry
+        return None
+
+    async def _tell(self, new: Sequence[Stored]) -> None:
+        """Say how far it is: the last of what is new that has words."""
+        for stored in reversed(new):
+            words = event_words(stored.event())
+            if words:
+                place = f"{stored.node}: " if stored.node else ""
+                message = one_line(place + words, MOST_MESSAGE)
+                await self._context.session.report_progress(float(stored.seq), None, message)
+                break
+        if new:
+            self._told = new[-1].seq
+
+
+def _entry(engine: Engine, number: str) -> Entry | None:
+    return next((entry for entry in engine.inbox() if entry.id == number), None)

@@ -1,0 +1,89 @@
+"""The tool for money: limits and how they stand; set and taken away as the command line does it."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import UNSET, UnsetType
+
+from corral.engine import money
+from corral.engine.engine import Engine
+from corral.errors import BadRequest
+from corral.frontends.mcp import arguments, given
+from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.tools import Told
+from corral.money import Limit, Standing, Window
+
+
+async def budget(call: Call, asked: arguments.Budget) -> Told:
+    """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
+    store = call.engine.store
+    amounts: tuple[tuple[Window, float | UnsetType], ...] = (
+        ("run", asked.per_run),
+        ("day", asked.max_cost),
+        ("month", asked.per_month),
+    )
+    named: list[tuple[Window, float]] = [(window, usd) for window, usd in amounts if not isinstance(usd, UnsetType)]
+    action = ("reset" if asked.reset else "set" if named else "get") if asked.action is UNSET else asked.action
+    outcome = ""
+    if action == "set":
+        if not named:
+            raise BadRequest("there is no amount to set", hint="max_cost (a day), per_run or per_month, in USD")
+        for window, usd in named:
+            money.set_limit(store, Limit(window=window, usd=usd, agent=asked.agent), call.by)
+        outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in named)
+    elif action == "reset":
+        gone = money.reset(store, asked.agent, "", call.by)
+        outcome = f"taken away: {gone}"
+    return Told(standing(call.engine, outcome))
+
+
+def spent(engine: Engine) -> tuple[float, float]:
+    """Return what was spent today, and this month."""
+    found = money.spending(engine.store, engine.settings(Path()).budget)
+    return found["day"][0], found["month"][0]
+
+
+def standing(engine: Engine, outcome: str) -> given.Money:
+    settings = engine.settings(Path()).budget
+    limits = money.standings(engine.store, settings)
+    found = money.spending(engine.store, settings)
+    rows = money.cost(engine.store, settings, "day", since=time.time() - 32 * 86400).rows
+    today = datetime.now(money.zone_of(settings)).date().isoformat()
+    return given.Money(
+        daily_tokens=sum(row.tokens for row in rows if row.key == today),
+        daily_spending=found["day"][0],
+        daily_held=found["day"][1],
+        daily_limit=_least(limits, "day"),
+        monthly_tokens=sum(row.tokens for row in rows if row.key[:7] == today[:7]),
+        monthly_spending=found["month"][0],
+        monthly_held=found["month"][1],
+        monthly_limit=_least(limits, "month"),
+        limits=tuple(_limit(each) for each in limits),
+        outcome=outcome,
+    )
+
+
+def _least(limits: list[Standing], window: Window) -> float | None:
+    """Return the limit that holds for everything: the lowest."""
+    usd = [
+        each.limit.usd
+        for each in limits
+        if each.limit.window == window and not each.limit.agent and not each.limit.repo
+    ]
+    return min(usd, default=None)
+
+
+def _limit(each: Standing) -> given.Limit:
+    limit = each.limit
+    return given.Limit(
+        window=limit.window,
+        usd=limit.usd,
+        agent=limit.agent or None,
+        repo=limit.repo or None,
+        spent_usd=each.spent,
+        held_usd=each.reserved,
+        by=limit.where,
+    )

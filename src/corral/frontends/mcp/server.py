@@ -1,0 +1,168 @@
+"""The server itself: on stdio for one client, or as an ASGI app for a web server that knows who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from mcp.server import Server, ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    GetPromptRequestParams,
+    InputRequiredResult,
+    ListToolsResult,
+    ReadResourceRequestParams,
+    TextContent,
+)
+
+from corral import __version__
+from corral.engine.engine import Engine
+from corral.errors import BadRequest, CorralError
+from corral.frontends.mcp import prompts, resources, table
+from corral.frontends.mcp.asking import InputNeeded
+from corral.frontends.mcp.calls import Call
+from corral.frontends.mcp.going import Going
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
+INSTRUCTIONS = (
+    "Corral has coding agents do tasks in private copies of a repository, in sandboxes, and proves it by checks. "
+    "Delegate with engine_execute (give `checks`); look with engine_diff; ask the user, then engine_merge. Long work: "
+    "background true, then engine_result with wait. What waits for the user is in engine_status."
+)
+
+
+def build(going: Going) -> Server[Any]:
+    """Return the server for the runs of one process."""
+    engine = going.engine
+
+    async def call_tool(
+        context: ServerRequestContext, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await _called(Call(going, context, params), params)
+        except InputNeeded as needed:
+            return needed.result
+        except CorralError as error:
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            return CallToolResult(content=[TextContent(text=f"error: {error}{hint}")], is_error=True)
+
+    async def list_tools(_: ServerRequestContext, __: object) -> ListToolsResult:
+        return ListToolsResult(tools=table.listed())
+
+    async def list_resources(_: ServerRequestContext, __: object) -> resources.ListResourcesResult:
+        return resources.listed(engine)
+
+    async def list_templates(_: ServerRequestContext, __: object) -> resources.ListResourceTemplatesResult:
+        return resources.templates()
+
+    async def read_resource(_: ServerRequestContext, params: ReadResourceRequestParams) -> resources.ReadResourceResult:
+        return await resources.read(engine, str(params.uri))
+
+    async def list_prompts(_: ServerRequestContext, __: object) -> prompts.ListPromptsResult:
+        return prompts.listed()
+
+    async def get_prompt(_: ServerRequestContext, params: GetPromptRequestParams) -> prompts.GetPromptResult:
+        return prompts.filled(params.name, params.arguments or {})
+
+    server: Server[Any] = Server(
+        "corral",
+        version=__version__,
+        title="Corral",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+    security = RequestStateSecurity.ephemeral(ttl=ANSWER_SECONDS)
+    server.middleware.append(RequestStateBoundary(security, default_audience="corral"))
+    return server
+
+
+async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
+    entry = table.TABLE.get(params.name)
+    if entry is None:
+        raise BadRequest(f"there is no tool `{params.name[:80]}`", hint="known: " + ", ".join(table.TABLE))
+    told = await entry.does(call, _decoded(entry.takes, params.arguments or {}))
+    text = msgspec.json.encode(told.data).decode()
+    blocks = [TextContent(text=words) for words in (told.words, text) if words]
+    return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
+
+
+def _decoded(takes: type[Any], given: dict[str, Any]) -> Any:  # noqa: ANN401 -- one of the types of the table
+    """Decode arguments as models send them: null for what is not given, a number as text, an older name."""
+    known = {name: value for name, value in given.items() if value is not None}
+    if "execution_id" in known and "run" not in known:
+        known["run"] = known.pop("execution_id")
+    if isinstance(seconds := known.get("timeout"), int | float):
+        known["timeout"] = f"{seconds:g}s"
+    try:
+        return msgspec.convert(known, takes, strict=False)
+    except msgspec.ValidationError as error:
+        names = ", ".join(takes.__struct_fields__)
+        raise BadRequest(f"the arguments do not fit: {error}", hint=f"it takes: {names}") from None
+
+
+# --- the two ways to serve it
+
+
+def asgi(engine: Engine) -> Starlette:
+    """Return the app for a web server: streamable HTTP at /mcp.
+
+    It asks for no token itself: mount it at / behind the middleware that guards the API, and enter its lifespan
+    (`app.router.lifespan_context(app)`) in that of the whole. That process drives all runs, also in the background.
+    """
+    going = Going(engine, stays=True)
+    app = build(going).streamable_http_app()
+    serve = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: Starlette) -> AsyncGenerator[None]:
+        async with serve(served):
+            yield
+        await going.close("the server ends")
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+async def serve_stdio(engine: Engine) -> int:
+    """Serve one client until it is gone; runs that it waited for are stopped, their work is kept."""
+    going = Going(engine, stays=False)
+    server = build(going)
+    loop = asyncio.get_running_loop()
+    serving = loop.create_task(_serve(server))
+    why = "the MCP client is gone"
+
+    def end(name: str) -> None:
+        nonlocal why
+        why = f"stopped by {name}"
+        serving.cancel()
+
+    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(sent, end, sent.name)
+    await asyncio.wait([serving])
+    await going.close(why)
+    engine.close()
+    sys.stderr.flush()
+    os._exit(0)  # a thread of the SDK still reads stdin: Python would wait for it
+
+
+async def _serve(server: Server[Any]) -> None:
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
