@@ -213,3 +213,14 @@ def test_a_conflict_is_told_and_settled(server: Server, repo: Repo) -> None:
     assert server.ask("DELETE", f"runs/{run}/merge").status == 200
     merged = server.client.resolve(run, {"a.txt": "theirs"})
     assert (merged.merge.status, (repo.folder / "a.txt").read_text()) == ("merged", "theirs\n")
+
+
+def test_every_submission_starts_from_the_newest_commit(server: Server, repo: Repo) -> None:
+    server.ask("PATCH", "queue", {"held": True})
+    for number in range(5):
+        assert server.client.show(submitted(server, repo)).base == repo.head
+        assert server.client.show(submitted(server, repo)).base == repo.head
+        repo.commit({"a.txt": f"{number}\n"})
+    repo.git("switch", "--quiet", "-c", "feature/other", "HEAD~2")
+    shown = server.client.show(submitted(server, repo))
+    assert (shown.base, shown.merge.into) == (repo.head, "feature/other")

@@ -90,12 +90,22 @@ def test_scopes_hold(server: Server) -> None:
 
 def test_what_lands_or_widens_needs_more_than_run(server: Server, repo: Repo) -> None:
     runs = token(server, "run")
-    for more in ({"merge": "auto"}, {"env": ["HOME"]}, {"net": "on"}, {"flow": MERGES, "task": ""}):
+    for more in (
+        {"merge": "auto"}, {"env": ["HOME"]}, {"net": "on"}, {"net": "example.org"}, {"require_sandbox": "landlock"},
+        {"flow": MERGES, "task": ""},
+    ):  # fmt: skip
         answer = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder), **more}, token=runs)
         assert (more, answer.status) == (more, 403), answer
 
 
 MERGES = "name: f\nnodes:\n  ok: {gate: 'Go?'}\n  land: {merge: {into: main}, needs: [ok]}\n"
+
+
+def test_nobody_goes_without_a_box(server: Server, repo: Repo) -> None:
+    answer = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder), "require_sandbox": "none"})
+    assert (answer.status, answer.json["code"]) == (403, "sandbox")
+    assert server.ask("POST", "runs", {"task": "x", "unsandboxed": True}).status == 422
+    assert server.ask("POST", "runs", {"task": "x", "trust": True}).status == 422
 
 
 def test_a_revoked_token_counts_no_longer(server: Server, corral: Corral) -> None:
@@ -216,8 +226,9 @@ def test_no_path_leaves_the_roots(server: Server, corral: Corral, repo: Repo) ->
         assert (named, answer.status, answer.json["code"]) == (named, 403, "repo")
     for more in (
         {"files": ["../../etc/passwd"]}, {"files": ["/etc/passwd"]}, {"read": ["/etc/**"]}, {"write": ["../**"]},
-        {"agents": [script]}, {"agents": ["replay:/etc/passwd"]}, {"fallback": ["scripted:../x.toml"]},
+        {"agents": [script]}, {"agents": ["replay:/etc/passwd"]}, {"agents": ["scripted:/nowhere/x*2,hi"]}, {"fallback": ["scripted:../x.toml"]},
         {"flow": f"name: f\nnodes:\n  a: {{task: x, agent: '{script}'}}\n", "task": ""},
+        {"flow": "name: f\nnodes:\n  a: {task: x, race: [hi, 'replay:/nowhere/x']}\n", "task": ""},
     ):  # fmt: skip
         answer = server.ask("POST", "runs", {"task": "x", "repo": str(repo.folder), **more})
         assert (more, answer.status, answer.json["code"]) == (more, 403, "path")

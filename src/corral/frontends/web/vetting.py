@@ -12,6 +12,7 @@ from corral.model import Request, RunPlan
 
 NAME = re.compile(r"[\w][\w.@+-]{0,99}")
 REF = re.compile(r"[\w][\w./@^~{}+-]{0,199}")
+PLAYED = re.compile(r"\b(?:scripted|replay):([^\s\"',*\]}]+)")
 FILES = ("scripted", "replay")  #: agents whose model is a file
 
 
@@ -31,21 +32,38 @@ def request(wanted: Request, caller: Caller, roots: tuple[Path, ...]) -> Request
     for name in filter(None, (wanted.role, *wanted.skills)):
         if not NAME.fullmatch(name):
             raise Refused(400, "name", f"`{name}` is not a name")
-    if wanted.base is not None and (not REF.fullmatch(wanted.base) or ".." in wanted.base):
-        raise Refused(400, "base", f"`{wanted.base}` is not a branch, a tag or a commit")
-    for path in wanted.files:
-        _relative(path, "files")
+    branch(wanted.base)
+    relative(wanted.files)
     for pattern in (*wanted.read, *wanted.write):
         _relative(pattern.removeprefix("!"), "scope")
-    for agent in ",".join((*wanted.agents, *wanted.fallback)).split(","):
-        name, _, model = agent.strip().partition(":")
-        if name in FILES and model:
-            _file(model.partition("*")[0], (Path(wanted.repo), *roots))
-    if wanted.env or wanted.net == "on":
-        caller.needs("admin")
+    for text in (*wanted.agents, *wanted.fallback, wanted.flow or ""):
+        for found in PLAYED.finditer(text):  # before anything looks whether such a file is there
+            _file(found.group(1), (Path(wanted.repo), *roots))
+    _check_reach(wanted, caller)
     if wanted.merge == "auto":
         caller.needs("merge")
     return wanted
+
+
+def _check_reach(wanted: Request, caller: Caller) -> None:
+    """What opens more to an agent than the person's settings do is for admins; to go without a box is for nobody."""
+    if wanted.require == "none":
+        raise Refused(403, "sandbox", "no request can do without a sandbox", hint="only the command line can say this")
+    if wanted.env or wanted.net not in (None, "off") or wanted.require not in (None, "full", "strict"):
+        caller.needs("admin")
+
+
+def branch(named: str | None) -> str | None:
+    """Return a name of a branch, a tag or a commit that git cannot take for anything else."""
+    if named is not None and (not REF.fullmatch(named) or ".." in named):
+        raise Refused(400, "base", f"`{named}` is not a branch, a tag or a commit")
+    return named
+
+
+def relative(paths: Iterable[str]) -> None:
+    """Refuse paths that leave the repository."""
+    for path in paths:
+        _relative(path, "files")
 
 
 def plan(found: RunPlan, caller: Caller, roots: tuple[Path, ...]) -> None:

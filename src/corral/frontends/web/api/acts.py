@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from corral.engine.comparing import Comparison
 from corral.errors import NotFound
+from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Landing, OfNode, Steer
 from corral.frontends.web.api.shown import Diff, Told
 from corral.frontends.web.auth import Lander, Reader, Runner
@@ -149,10 +150,12 @@ async def preview(run: str, request: Request, site: Here, _: Reader) -> Response
     responses={**gives(Run), **gives(Run, 409, "In conflict: nothing was moved; the run document names the files.")},
     openapi_extra=takes(Landing, required=False),
 )
-async def merge(run: str, request: Request, site: Here, _: Lander) -> Response:
+async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
     """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
-    name = site.engine.find(run)
-    record = await site.engine.merge(_request(name, await body(request, Landing)), _unsaid)
+    name, wanted = site.engine.find(run), await body(request, Landing)
+    if wanted.resolve_with is not None:
+        caller.needs("run")
+    record = await site.engine.merge(_request(name, wanted), _unsaid)
     return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
 
 
@@ -178,6 +181,8 @@ async def undo(run: str, site: Here, _: Lander) -> Response:
 
 
 def _request(run: str, wanted: Landing) -> MergeRequest:
+    vetting.branch(wanted.into)
+    vetting.relative((*wanted.take, *wanted.resolve))
     return MergeRequest(
         run=run,
         strategy=wanted.strategy,
