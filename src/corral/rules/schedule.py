@@ -99,6 +99,7 @@ class Schedule:
         self.allowed_usd = 0.0  #: more than the budget, by a person's word
         self.stopping: str | None = None
         self._failed = False
+        self._told = flow.fills or any(node.when or node.for_each or node.repeat for node in flow.nodes)
         self._parallel = min(self._limits.parallel, flow.parallel or self._limits.parallel)
 
     # --- what happened
@@ -328,6 +329,8 @@ class Schedule:
     def _at_work(self, node: Node, now: float) -> list[Action]:
         """Decide about a node's agents, each in its own lane."""
         tries = self._tries.get(node.id, [])
+        if (plain := self._plainly(node, tries)) is not None:
+            return plain
         spent = sum(record.attempt.cost.usd or 0.0 for record in tries)
         actions: list[Action] = []
         over: list[Over] = []
@@ -359,6 +362,17 @@ class Schedule:
         if node.judge and (asked := self._judging(node, over, now)) is not None:
             return asked
         return self._settled(self._ended(node, over))
+
+    def _plainly(self, node: Node, tries: Sequence[AttemptRecord]) -> list[Action] | None:
+        """Decide what most nodes come to, one agent that begins and does it, without looking at all that may be."""
+        if node.rivals or node.repeat or self.stopping:
+            return None
+        if not tries:
+            return self._lane_actions(node, Begin(node.id, node.agent))
+        last = tries[-1]
+        if last.phase == "over" and last.attempt.status == "done" and last.lane == 0:
+            return self._settled(Settle(node.id, "done", winner=last.attempt.id, why=why(last.attempt)))
+        return None
 
     def _lane_actions(self, node: Node, found: Undecided) -> list[Action]:
         match found:
@@ -503,7 +517,7 @@ class Schedule:
         self._filled.pop(state.id, None)
         self._open -= 1
         self._failed = self._failed or state.status in FAILED
-        if state.id in self._items:
+        if state.id in self._items or not self._told:
             return
         result: dict[str, Any] = {"status": state.status, "reason": state.reason, "output": state.why}
         if state.id in self._members:

@@ -1,0 +1,287 @@
+"""Flows: deciding against graphlib, durable nodes against bare SQLite transactions, resuming, agents held at once."""
+
+from __future__ import annotations
+
+import asyncio
+import graphlib
+import sqlite3
+import tempfile
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.measure import Promise, interleaved
+from corral.engine.local import Course
+from corral.engine.loop import Drive
+from corral.events import Heard
+from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.model import Attempt, AttemptRecord, NodeState, RetryPolicy, RunPlan, RunRecord
+from corral.rules.graph import Graph
+from corral.rules.lanes import Begin
+from corral.rules.schedule import Finish, Limits, Schedule
+from corral.world.store.sqlite import Store
+
+DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000
+WIDTH = 100  #: nodes side by side in a layered flow
+TASK, AGENT = Task(prompt="nothing"), AgentChoice("nobody")
+
+Needs = list[tuple[int, ...]]
+
+
+def shapes(count: int) -> dict[str, Needs]:
+    """Return who needs whom: one after another, all between a first and a last, and in layers."""
+    return {
+        "chain": [(), *((place - 1,) for place in range(1, count))],
+        "wide": [(), *[(0,)] * (count - 2), tuple(range(1, count - 1))],
+        "layered": [_layer(place) for place in range(count)],
+    }
+
+
+def _layer(place: int) -> tuple[int, ...]:
+    above = (place // WIDTH - 1) * WIDTH
+    return tuple(above + (place + step) % WIDTH for step in range(3)) if above >= 0 else ()
+
+
+def flow_of(needs: Needs) -> Flow:
+    nodes = tuple(
+        Node(id=f"n{place}", task=TASK, agent=AGENT, needs=tuple(Edge(f"n{up}") for up in above))
+        for place, above in enumerate(needs)
+    )
+    return Flow(name="bench", strategy="flow", nodes=nodes)
+
+
+def measure() -> list[Promise]:
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
+        place = Path(name)
+        return [*_deciding(), *_growing(), *_durable(place), *_resuming(place), *_held(place)]
+
+
+# --- deciding, without a store
+
+
+def _deciding() -> list[Promise]:
+    promises: list[Promise] = []
+    for shape, needs in shapes(DECIDED).items():
+        flow = flow_of(needs)
+        plain, graph, whole = interleaved(
+            3, lambda needs=needs: _drain(needs), lambda flow=flow: _settle(flow), lambda flow=flow: _decide(flow)
+        )
+        against = "graphlib's drain of them"
+        promises += [
+            Promise(f"who may start next, {DECIDED:,} nodes, {shape}", against, graph / plain, 1.5),
+            Promise(f"`decide` to the end, {DECIDED:,} nodes, {shape}", against, whole / plain, 1.5),
+        ]
+    return promises
+
+
+def _drain(needs: Needs) -> None:
+    sorter = graphlib.TopologicalSorter(dict(enumerate(needs)))
+    sorter.prepare()
+    while sorter.is_active():
+        for node in sorter.get_ready():
+            sorter.done(node)
+
+
+def _settle(flow: Flow) -> None:
+    graph = Graph(flow.nodes)
+    ready = graph.start()
+    for name in ready:  # grows
+        ready += graph.settle(name, "done").ready
+
+
+def _decide(flow: Flow, heard: Callable[[int], None] | None = None) -> None:
+    """Play a flow to its end with 8 attempts at a time, each done at once."""
+    schedule = Schedule(flow, RetryPolicy(), Limits(parallel=8))
+    schedule.load((), ())
+    at_work: list[AttemptRecord] = []
+    count = 0
+    while True:
+        for action in schedule.decide(0.0):
+            if isinstance(action, Begin):
+                attempt = Attempt(id=f"r-{count}", agent="nobody", status="done")
+                at_work.append(AttemptRecord(attempt=attempt, run="r", node=action.node, phase="over"))
+                schedule.heard(at_work[-1], driven=True)
+            elif isinstance(action, Finish):
+                return
+        schedule.heard(at_work.pop(0), driven=False)
+        count += 1
+        if heard:
+            heard(count)
+
+
+def _growing() -> list[Promise]:
+    """What the last tenth of the nodes costs, against the first."""
+    marks: list[float] = []
+    tenth = DECIDED // 10
+    needs = shapes(DECIDED)["layered"]
+    _decide(flow_of(needs), lambda count: marks.append(time.perf_counter()) if count % tenth == 0 else None)
+    first, last = marks[1] - marks[0], marks[-1] - marks[-2]
+    return [Promise("a node's end when 90,000 are over", "when 10,000 are", last / first, 1.5)]
+
+
+# --- through the engine's loop and the real store, without a process
+
+
+class _Nothing:
+    """An attempt that is done as soon as it begins; what it came to is stored, as always."""
+
+    def __init__(self, record: AttemptRecord, store: Store) -> None:
+        self.record, self._store = record, store
+
+    async def carry_out(self) -> None:
+        self.record.phase, self.record.ended = "over", time.time()
+        self.record.attempt.status = "done"
+        self._store.save_attempt(self.record)
+
+    def steer(self, text: str) -> bool:
+        return bool(text) and False
+
+    def condense(self, by: str) -> bool:
+        return bool(by) and False
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+
+class _Waits(_Nothing):
+    """An attempt that goes on until somebody lets it end."""
+
+    def __init__(self, record: AttemptRecord, store: Store, gate: asyncio.Event) -> None:
+        super().__init__(record, store)
+        self._gate = gate
+
+    async def carry_out(self) -> None:
+        await self._gate.wait()
+        await super().carry_out()
+
+
+def _unheard(_: Heard) -> None:
+    """Listen to nothing."""
+
+
+def _added(folder: Path, flow: Flow) -> Store:
+    store = Store(folder)
+    plan = RunPlan(flow=flow, repo="/", git_dir="/", base=None, into=None)
+    store.add_run(
+        RunRecord(id="run", status="queued", reason=None, plan=plan, created=0.0, owner="bench", lease_until=2e9)
+    )
+    return store
+
+
+def _drive(folder: Path, flow: Flow) -> float:
+    """Carry a flow out with nobody; return how long the loop took, without the start of the store."""
+    store = _added(folder, flow)
+    drive = Drive("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
+    started = time.perf_counter()
+    asyncio.run(drive.to_the_end())
+    taken = time.perf_counter() - started
+    if store.run("run").status != "done":
+        raise SystemExit("the flow is not done")
+    store.close()
+    return taken
+
+
+def bare(folder: Path, count: int) -> float:
+    """One fsynced transaction for each node."""
+    folder.mkdir(parents=True)
+    database = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE nodes (id TEXT PRIMARY KEY, status TEXT)")
+    started = time.perf_counter()
+    for place in range(count):
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("INSERT INTO nodes VALUES (?, 'done')", (f"n{place}",))
+        database.execute("COMMIT")
+    taken = time.perf_counter() - started
+    database.close()
+    return taken
+
+
+def _durable(place: Path) -> list[Promise]:
+    promises: list[Promise] = []
+    for shape, needs in shapes(DURABLE).items():
+        flow = flow_of(needs)
+        taken: list[tuple[float, float]] = []
+        for turn in range(3):
+            plain = bare(place / f"bare-{shape}-{turn}", DURABLE)
+            taken.append((_drive(place / f"drive-{shape}-{turn}", flow), plain))
+        ratio = sorted(ours / plain for ours, plain in taken)[1]
+        name = f"{DURABLE:,} nodes that do nothing, durable, {shape}"
+        promises.append(Promise(name, "a bare fsynced SQLite transaction each", ratio, 4.0))
+    return promises
+
+
+def _resuming(place: Path) -> list[Promise]:
+    """How long it is until the first new attempt begins: of a fresh run, and of one with many nodes that are over."""
+    flow = flow_of([(), *[(0,)] * FINISHED])
+    fresh: list[float] = []
+    resumed: list[float] = []
+    for turn in range(3):
+        fresh.append(_first(_added(place / f"fresh-{turn}", flow)))
+        store = _added(place / f"resumed-{turn}", flow)
+        with store.transaction():
+            for number, node in enumerate(flow.nodes[:-1], 1):
+                attempt = Attempt(id=f"run-{number}", number=1, agent="nobody", status="done")
+                store.save_attempt(AttemptRecord(attempt=attempt, run="run", node=node.id, phase="over"))
+                store.move_node("run", NodeState(id=node.id, status="done", winner=attempt.id))
+        resumed.append(_first(store))
+    name = f"the first attempt of a resumed run, {FINISHED:,} nodes over"
+    return [Promise(name, "of a fresh run of the same flow", sorted(resumed)[1] / sorted(fresh)[1], 1.5)]
+
+
+def _first(store: Store) -> float:
+    """Return the time from the start of a drive to its first attempt."""
+    began: list[float] = []
+
+    def course(record: AttemptRecord, _: Node) -> Course:
+        began.append(time.perf_counter())
+        raise _Begun
+
+    started = time.perf_counter()
+    drive = Drive("run", "bench", store, course, _unheard)
+    try:
+        asyncio.run(drive.to_the_end())
+    except _Begun:
+        pass
+    finally:
+        store.close()
+    return began[0] - started
+
+
+class _Begun(Exception):  # noqa: N818 -- it says that something has begun
+    """The first attempt begins."""
+
+
+def _held(place: Path) -> list[Promise]:
+    """What 1,000 attempts at work take in the engine: memory and threads."""
+    small, few = asyncio.run(_hold(place / "few", 1))
+    large, many = asyncio.run(_hold(place / "many", HELD))
+    return [
+        Promise("memory of an agent held, 1,000 at once", "16 KB", (large - small) / HELD / (16 << 10), 1.0),
+        Promise("threads with 1,000 agents held", "with one", many / few, 1.0),
+    ]
+
+
+async def _hold(folder: Path, count: int) -> tuple[int, int]:
+    flow = flow_of([()] * count)
+    store = _added(folder, flow)
+    gate = asyncio.Event()
+    drive = Drive("run", "bench", store, lambda record, _: _Waits(record, store, gate), _unheard)
+    drive.schedule = Schedule(flow, RetryPolicy(), Limits(parallel=count))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    task = asyncio.create_task(drive.to_the_end())
+    while len(drive.courses) < count:
+        await asyncio.sleep(0.01)
+    held = tracemalloc.get_traced_memory()[0] - before
+    threads = threading.active_count()
+    tracemalloc.stop()
+    gate.set()
+    await task
+    store.close()
+    return held, threads
+
+
