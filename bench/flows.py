@@ -225,7 +225,8 @@ def _resuming(place: Path) -> list[Promise]:
         with store.transaction():
             for number, node in enumerate(flow.nodes[:-1], 1):
                 attempt = Attempt(id=f"run-{number}", number=1, agent="nobody", status="done")
-                store.save_attempt(AttemptRecord(attempt=attempt, run="run", node=node.id, phase="over"))
+                folder = str(store.folder / "workspaces" / attempt.id)
+                store.save_attempt(AttemptRecord(attempt=attempt, run="run", node=node.id, phase="over", folder=folder))
                 store.move_node("run", NodeState(id=node.id, status="done", winner=attempt.id))
         resumed.append(_first(store))
     name = f"the first attempt of a resumed run, {FINISHED:,} nodes over"
@@ -283,5 +284,3 @@ async def _hold(folder: Path, count: int) -> tuple[int, int]:
     await task
     store.close()
     return held, threads
-
-

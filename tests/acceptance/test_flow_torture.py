@@ -42,9 +42,13 @@ nodes:
   list: {read_only: true, task: "DO: echo '[\\"x\\", \\"y\\", \\"z\\"]'", output: [string]}
   each: {needs: [list, mend], for_each: list.output, task: "DO: echo {{item}} > item-{{item}}.txt"}
   part: {flow: part.yaml, needs: [start], with: {word: part}}
-  grow: {needs: [part], task: "DO: echo g >> grow.txt", checks: ["test $(wc -l < grow.txt) = 2"], repeat: {until: checks, most: 4}}
+  grow:
+    needs: [part]
+    task: "DO: case $PROMPT in *'not acc'epted*) echo 2 > grow.txt;; *) echo 1 > grow.txt;; esac"
+    checks: ["grep -q 2 grow.txt"]
+    repeat: {until: checks, most: 4}
   off: {needs: [part], when: "false", run: "true"}
-  end: {needs: [race, each, grow, {node: off, on: always}], task: "DO: ls *.txt *.md > all.md; echo ended"}
+  end: {needs: [race, each, grow, {node: off, on: always}], task: "DO: ls *.txt join.md > all.md; echo ended"}
   last: {needs: [end], run: "cat all.md"}
 """
 )
@@ -73,7 +77,8 @@ class Torture:
             os.killpg(process.pid, signal.SIGKILL)
             self.kills += 1
         _, error = process.communicate()
-        assert process.returncode in (-9, 0, 1), error
+        over = process.returncode == 2 and b"is over" in error  # it was killed after its last word
+        assert process.returncode in (-9, 1) or over, error
         return process.returncode != -9
 
 
@@ -82,9 +87,11 @@ def shape(document: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {node["id"]: (node["status"], node["reason"]) for node in document["nodes"]}
 
 
-def made(repo: Repo, document: dict[str, Any]) -> str:
+def made(repo: Repo, document: dict[str, Any]) -> dict[str, str]:
+    """Return the files that came of it all."""
     node = next(node for node in document["nodes"] if node["id"] == "end")
-    return repo.git("rev-parse", f"{node['attempts'][-1]['commit']}^{{tree}}")
+    commit = node["attempts"][-1]["commit"]
+    return {name: repo.read(commit, name) for name in repo.files(commit)}
 
 
 def judge(torture: Torture, document: dict[str, Any]) -> None:

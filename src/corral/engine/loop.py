@@ -323,14 +323,15 @@ class Drive:
         in_use = {record.folder for record in records if record.phase != "over" or record.kept}
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
-        for record in records:
+        folder = self.store.folder / "workspaces"
+        there = workspace.names(folder)  # asked once: thousands of attempts may be over
+        for record in records if there else ():
             waits = record.attempt.status == "limited" or lanes.lost(record.attempt)
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
-            folder = Path(record.folder)
-            for place in (folder, *(folder.with_name(f"{record.attempt.id}-{name}") for name in BESIDE)):
-                if place.exists():
-                    await workspace.remove(place)
+            own = record.folder.rpartition("/")[2]
+            for name in {own, *(f"{record.attempt.id}-{beside}" for beside in BESIDE)} & there:
+                await workspace.remove(folder / name)
 
     # --- in the background
 

@@ -264,6 +264,14 @@ async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Pa
     return copied
 
 
+def names(folder: Path) -> frozenset[str]:
+    """Return what lies in a folder; nothing where there is none."""
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
 async def remove(folder: Path) -> None:
     """Remove a file or a folder, of any depth, whatever the modes that were set in it."""
     if not os.path.lexists(folder):
