@@ -170,12 +170,12 @@ def _added(folder: Path, flow: Flow) -> Store:
     return store
 
 
-def _drive(folder: Path, flow: Flow) -> float:
+def drive(folder: Path, flow: Flow) -> float:
     """Carry a flow out with nobody; return how long the loop took, without the start of the store."""
     store = _added(folder, flow)
-    drive = Drive("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
+    driven = Drive("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
     started = time.perf_counter()
-    asyncio.run(drive.to_the_end())
+    asyncio.run(driven.to_the_end())
     taken = time.perf_counter() - started
     if store.run("run").status != "done":
         raise SystemExit("the flow is not done")
@@ -207,7 +207,7 @@ def _durable(place: Path) -> list[Promise]:
         taken: list[tuple[float, float]] = []
         for turn in range(3):
             plain = bare(place / f"bare-{shape}-{turn}", DURABLE)
-            taken.append((_drive(place / f"drive-{shape}-{turn}", flow), plain))
+            taken.append((drive(place / f"drive-{shape}-{turn}", flow), plain))
         ratio = sorted(ours / plain for ours, plain in taken)[1]
         name = f"{DURABLE:,} nodes that do nothing, durable, {shape}"
         promises.append(Promise(name, "a bare fsynced SQLite transaction each", ratio, 4.0))

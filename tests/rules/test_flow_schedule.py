@@ -168,3 +168,47 @@ def test_a_stop_settles_everything() -> None:
     record.phase, record.attempt.status = "over", "stopped"
     schedule.heard(record, driven=False)
     assert schedule.decide(0.0) == [Settle("a", "stopped", "enough"), Finish("stopped", "enough")]
+
+
+def test_what_comes_after_a_list_goes_on_from_its_items_also_after_a_crash() -> None:
+    task, agent = Task(prompt="x"), AgentChoice("a")
+    nodes = (
+        Node(id="each", task=task, agent=agent, for_each="[1, 2]"),
+        Node(id="after", task=Task(prompt="{{each.output}}"), agent=agent, needs=(Edge("each"),)),
+    )
+    flow = Flow(name="f", strategy="flow", nodes=nodes, fills=True)
+    states = [NodeState(id="each", status="done"), NodeState(id="after")]
+    records: list[AttemptRecord] = []
+    for place in range(2):
+        attempt = Attempt(id=f"r-{place}", agent="a", status="done", commit=f"c{place}", output=f"said {place}")
+        records.append(AttemptRecord(attempt=attempt, run="r", node=f"each.{place}", phase="over"))
+        states.append(NodeState(id=f"each.{place}", status="done", winner=attempt.id))
+    schedule = Schedule(flow, POLICY)
+    schedule.load(states, records)
+    (begin,) = schedule.decide(0.0)
+    assert isinstance(begin, Begin)
+    assert begin.node == "after"
+    assert schedule.heads("after", "base") == ("c0", "c1")
+    assert schedule.node("after").task.prompt == '["said 0","said 1"]'
+
+
+def test_who_waits_longest_for_a_slot_begins_first_and_one_busy_agent_holds_up_no_other() -> None:
+    kinds = ("a", "a", "b", "a", "b")
+    nodes = tuple(Node(id=f"n{n}", task=Task(prompt="x"), agent=AgentChoice(kind)) for n, kind in enumerate(kinds))
+    schedule = Schedule(
+        Flow(name="f", strategy="flow", nodes=nodes), POLICY, Limits(parallel=2, per_agent={"a": 1, "b": 2})
+    )
+    schedule.load((), ())
+    order: list[str] = []
+    working: list[AttemptRecord] = []
+    while True:
+        for action in schedule.decide(0.0):
+            if isinstance(action, Begin):
+                order.append(action.node)
+                attempt = Attempt(id=f"r-{len(order)}", agent=action.agent.name, status="done")
+                working.append(AttemptRecord(attempt=attempt, run="r", node=action.node, phase="over"))
+                schedule.heard(working[-1], driven=True)
+            elif isinstance(action, Finish):
+                assert order == ["n0", "n2", "n1", "n4", "n3"]
+                return
+        schedule.heard(working.pop(0), driven=False)

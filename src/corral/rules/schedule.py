@@ -124,9 +124,20 @@ class Schedule:
         for name in ready:  # grows
             if state := self._stored.pop(name, None):
                 self._look.pop(name, None)
+                self._recall(name)
                 ready += self._take_in(state)
             else:
                 self._look[name] = None
+
+    def _recall(self, name: str) -> None:
+        """Take in the items of a node that is over: what comes after it goes on from their work."""
+        node, members = self.nodes[name], list[str]()
+        while node.for_each is not None and (state := self._stored.pop(f"{name}.{len(members)}", None)):
+            self.nodes[state.id] = item_of(node, len(members))
+            self._items[state.id], self._states[state.id] = (name, None, len(members)), state
+            members.append(state.id)
+        if members:
+            self._members[name] = members
 
     def heard(self, record: AttemptRecord, *, driven: bool) -> None:
         """Take in that an attempt is driven from now on, or that it is over."""
@@ -294,10 +305,7 @@ class Schedule:
         if len(values) > MOST_ITEMS:
             raise Wrong(f"it has more than {MOST_ITEMS} items")
         self._states[node.id].status = "running"
-        made = tuple(
-            structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
-            for place in range(len(values))
-        )
+        made = tuple(item_of(node, place) for place in range(len(values)))
         self._members[node.id] = [each.id for each in made]
         for place, each in enumerate(made):
             self.nodes[each.id], self._items[each.id] = each, (node.id, values[place], place)
@@ -567,6 +575,11 @@ class Schedule:
         if "done" in statuses:
             return Finish("partial", why)
         return Finish("timed_out" if set(statuses) == {"timed_out"} else "failed", why)
+
+
+def item_of(node: Node, place: int) -> Node:
+    """Return the node that does one item of a list."""
+    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
 
 
 def result_of(attempt: Attempt) -> dict[str, Any]:
