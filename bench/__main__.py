@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, ledger, merging, overhead, reading, selection, serving, spawn, startup
+from bench import flows, ingest, ledger, merging, overhead, peers, reading, selection, serving, spawn, startup
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -21,6 +21,8 @@ PARTS = {
     "ledger": ledger.measure,
     "serving": serving.measure,
     "merging": merging.measure,
+    "flows": flows.measure,
+    "peers": peers.measure,
 }
 
 

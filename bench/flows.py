@@ -12,12 +12,14 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+from bench import overhead
 from bench.measure import Promise, interleaved
+from corral.engine.engine import Engine
 from corral.engine.local import Course
 from corral.engine.loop import Drive
 from corral.events import Heard
 from corral.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.model import Attempt, AttemptRecord, NodeState, RetryPolicy, RunPlan, RunRecord
+from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord
 from corral.rules.graph import Graph
 from corral.rules.lanes import Begin
 from corral.rules.schedule import Finish, Limits, Schedule
@@ -55,7 +57,7 @@ def flow_of(needs: Needs) -> Flow:
 def measure() -> list[Promise]:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
         place = Path(name)
-        return [*_deciding(), *_growing(), *_durable(place), *_resuming(place), *_held(place)]
+        return [*_deciding(), *_growing(), *_durable(place), *_resuming(place), *_held(place), *_side_by_side()]
 
 
 # --- deciding, without a store
@@ -237,7 +239,7 @@ def _first(store: Store) -> float:
     """Return the time from the start of a drive to its first attempt."""
     began: list[float] = []
 
-    def course(record: AttemptRecord, _: Node) -> Course:
+    def course(_: AttemptRecord, __: Node) -> Course:
         began.append(time.perf_counter())
         raise _Begun
 
@@ -252,7 +254,7 @@ def _first(store: Store) -> float:
     return began[0] - started
 
 
-class _Begun(Exception):  # noqa: N818 -- it says that something has begun
+class _Begun(Exception):
     """The first attempt begins."""
 
 
@@ -266,6 +268,38 @@ def _held(place: Path) -> list[Promise]:
     ]
 
 
+def _side_by_side() -> list[Promise]:
+    """Two agents that take equally long: as a race, and as two tasks."""
+    with overhead.place() as folder:
+        agent = folder / "agent.sh"
+        agent.write_text("#!/bin/sh\nsleep 3\necho more >> file-1.txt\n")
+        agent.chmod(0o755)
+        overhead.configure(folder, f'[agents.slow]\ncommand = ["{agent}"]\nprompt = "stdin"\n')
+        repository = str(overhead.repository_at(folder / "repository"))
+        race = Request(prompt="do it", repo=repository, agents=("slow*2",))
+        both = Request(prompt="do it", repo=repository, agents=("slow",), tasks=("do it too",))
+        return [
+            Promise(f"{name} of 2 equal agents", "the slowest of them", _against_slowest(folder, request), 1.2)
+            for name, request in (("a race", race), ("a fan-out", both))
+        ]
+
+
+def _against_slowest(folder: Path, request: Request) -> float:
+    async def carried_out() -> Run:
+        engine = Engine(folder / "state")
+        try:
+            return await engine.drive(await engine.submit(request), _unheard)
+        finally:
+            engine.close()
+
+    started = time.perf_counter()
+    run = asyncio.run(carried_out())
+    taken = time.perf_counter() - started
+    if run.status != "done":
+        raise SystemExit(f"the run is not done: {run.reason}")
+    return taken / max(attempt.seconds for node in run.nodes for attempt in node.attempts)
+
+
 async def _hold(folder: Path, count: int) -> tuple[int, int]:
     flow = flow_of([()] * count)
     store = _added(folder, flow)
@@ -275,7 +309,7 @@ async def _hold(folder: Path, count: int) -> tuple[int, int]:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     task = asyncio.create_task(drive.to_the_end())
-    while len(drive.courses) < count:
+    while len(drive.courses) < count:  # noqa: ASYNC110 -- nobody tells when the last one begins
         await asyncio.sleep(0.01)
     held = tracemalloc.get_traced_memory()[0] - before
     threads = threading.active_count()

@@ -29,30 +29,34 @@ GIT = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1
 
 
 def measure() -> list[Promise]:
-    with _place() as place:
-        agent = place / "agent.sh"
-        agent.write_text(AGENT)
-        agent.chmod(0o755)
-        repository = _repository(place / "repository")
-        _configure(place, f'[agents.trivial]\ncommand = ["{agent}"]\nprompt = "stdin"\n')
-        with _Corral(place) as corral:
-            bare, boxed, unboxed = interleaved(
-                15,
-                lambda: _bare(repository, [str(agent)]),
-                lambda: corral.run(repository, "trivial"),
-                lambda: corral.run(repository, "trivial", boxed=False),
-            )
-        return [
-            Promise(
-                "a task with a trivial agent, in the box",
-                "git worktree add + exec + git diff",
-                boxed / bare,
-                5.0,
-                "goal 3.5",
-            ),
-            Promise("the same at level none", "git worktree add + exec + git diff", unboxed / bare, 2.0),
-            *_agents(place, repository),
-        ]
+    with place() as folder:
+        return _measure(folder)
+
+
+def _measure(place: Path) -> list[Promise]:
+    agent = place / "agent.sh"
+    agent.write_text(AGENT)
+    agent.chmod(0o755)
+    repository = repository_at(place / "repository")
+    configure(place, f'[agents.trivial]\ncommand = ["{agent}"]\nprompt = "stdin"\n')
+    with _Corral(place) as corral:
+        bare, boxed, unboxed = interleaved(
+            15,
+            lambda: _bare(repository, [str(agent)]),
+            lambda: corral.run(repository, "trivial"),
+            lambda: corral.run(repository, "trivial", boxed=False),
+        )
+    return [
+        Promise(
+            "a task with a trivial agent, in the box",
+            "git worktree add + exec + git diff",
+            boxed / bare,
+            5.0,
+            "goal 3.5",
+        ),
+        Promise("the same at level none", "git worktree add + exec + git diff", unboxed / bare, 2.0),
+        *_agents(place, repository),
+    ]
 
 
 def _agents(place: Path, repository: Path) -> list[Promise]:
@@ -88,7 +92,7 @@ def _agent(
         profile = AgentProfile(settings=given, program=program)
         words = ", ".join(f'{key} = "{value}"' for key, value in given.items())
         named = f'program = "{program}"\n' if program else ""
-        _configure(place, f"[agents.{name}]\n{named}settings = {{ {words} }}\n")
+        configure(place, f"[agents.{name}]\n{named}settings = {{ {words} }}\n")
         with _Corral(place) as corral:
             bare, boxed = interleaved(
                 7,
@@ -154,7 +158,7 @@ def _unheard(_: Heard) -> None:
 
 
 @contextmanager
-def _place() -> Generator[Path]:
+def place() -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="corral-bench-"))
     before = os.environ.get("XDG_CONFIG_HOME")
     os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
@@ -168,13 +172,13 @@ def _place() -> Generator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _configure(place: Path, text: str) -> None:
+def configure(place: Path, text: str) -> None:
     file = place / "config" / "corral" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 
 
-def _repository(folder: Path) -> Path:
+def repository_at(folder: Path) -> Path:
     folder.mkdir()
     for number in range(20):
         (folder / f"file-{number}.txt").write_text(f"file {number}\n" * 20)
