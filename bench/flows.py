@@ -146,6 +146,9 @@ class _Nothing:
     def stop(self) -> None:
         """There is nothing to stop."""
 
+    def pause(self) -> None:
+        """There is nothing to pause."""
+
 
 class _Waits(_Nothing):
     """An attempt that goes on until somebody lets it end."""

@@ -97,14 +97,15 @@ def made(repo: Repo, document: dict[str, Any]) -> dict[str, str]:
 def judge(torture: Torture, document: dict[str, Any]) -> None:
     """Nothing was done twice, nobody is left, nothing lies about."""
     corral, run = torture.corral, torture.run
-    ended = Counter[str]()
+    ended = [
+        (event["node"], event["attempt"]) for event in corral.events(run) if event["type"] == "ended" and event["ok"]
+    ]
+    assert len(ended) == len(set(ended)), "an agent that had finished was started again"
+    done = Counter(node for node, _ in ended)
     rounds = {"race": 2, "grow": 2}
-    for event in corral.events(run):
-        if event["type"] == "ended" and event["ok"]:
-            ended[event["node"]] += 1
     for node in document["nodes"]:
         if node["status"] == "done" and node["attempts"]:
-            assert ended[node["id"]] == rounds.get(node["id"], 1), f"{node['id']} was done {ended[node['id']]} times"
+            assert done[node["id"]] == rounds.get(node["id"], 1), (node, ended)
     assert not tagged(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
     assert torture.repo.git("status", "--porcelain") == ""

@@ -267,7 +267,7 @@ async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Pa
 def names(folder: Path) -> frozenset[str]:
     """Return what lies in a folder; nothing where there is none."""
     try:
-        return frozenset(os.listdir(folder))
+        return frozenset(path.name for path in folder.iterdir())
     except OSError:
         return frozenset()
 
