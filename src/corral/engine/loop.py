@@ -247,13 +247,15 @@ class Drive:
             record.base, record.conflicts = before.base, before.conflicts
             record.attempt.session, record.summary = before.attempt.session, before.summary
         else:
-            record.fed_back = prompt.feedback(before.attempt)
+            record.fed_back = prompt.feedback(before.attempt) or before.fed_back
             if action.retry_of and self.plan.retry.start == "last":
                 record.start = before.attempt.commit or before.start
         if action.onto and before.attempt.status == "over_budget":
             record.heads, record.start = before.heads, before.attempt.commit
         elif action.onto and before.attempt.commit:
             record.heads = (before.attempt.commit,)
+        elif not action.onto:  # another try at a round begins where that round began
+            record.heads, record.start = before.heads or record.heads, record.start or before.start
         record.steers = before.steers
 
     def _drive(self, record: AttemptRecord) -> None:
