@@ -332,7 +332,8 @@ class Drive:
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
             own = record.folder.rpartition("/")[2]
-            for name in {own, *(f"{record.attempt.id}-{beside}" for beside in BESIDE)} & there:
+            beside = {f"{own}-cache", *(f"{record.attempt.id}-{name}" for name in BESIDE)}
+            for name in {own, *beside} & there:
                 await workspace.remove(folder / name)
 
     # --- in the background
