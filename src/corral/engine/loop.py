@@ -322,12 +322,14 @@ class Drive:
 
     async def _remove_leavings(self, records: list[AttemptRecord]) -> None:
         """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""
+        folder = self.store.folder / "workspaces"
+        there = workspace.names(folder)  # asked once: thousands of attempts may be over
+        if not there:
+            return
         in_use = {record.folder for record in records if record.phase != "over" or record.kept}
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
-        folder = self.store.folder / "workspaces"
-        there = workspace.names(folder)  # asked once: thousands of attempts may be over
-        for record in records if there else ():
+        for record in records:
             waits = record.attempt.status == "limited" or lanes.lost(record.attempt)
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue
