@@ -322,6 +322,10 @@ class Drive:
 
     async def _remove_leavings(self, records: list[AttemptRecord]) -> None:
         """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""
+        folder = self.store.folder / "workspaces"
+        there = workspace.names(folder)  # asked once: thousands of attempts may be over
+        if not there:
+            return
         in_use = {record.folder for record in records if record.phase != "over" or record.kept}
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
