@@ -9,6 +9,7 @@ from corral.world import process, workspace
 from corral.world.git import ENV
 from corral.world.process import Start
 
+RIVALS = ("plain.toml", "wordy.toml", "careless.toml")  #: who race in it, all at once
 YOU = ("-c", "user.name=You", "-c", "user.email=you@example.org")
 
 
@@ -19,7 +20,8 @@ async def build(folder: Path) -> tuple[Path, Path]:
     repository.mkdir()
     for entry in source.joinpath("calculator").iterdir():
         (repository / entry.name.removesuffix(".txt")).write_text(entry.read_text())
-    script.write_text(source.joinpath("agent.toml").read_text())
+    for name in ("agent.toml", *RIVALS):
+        (folder / name).write_text(source.joinpath(name).read_text())
     await _run(repository, "git", "init", "--quiet", "--initial-branch=main")
     await _run(repository, "git", "add", ".")
     await _run(repository, "git", *YOU, "commit", "--quiet", "-m", "A calculator")

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import click
 
-from corral.engine import demonstration
+from corral.engine import demonstration, money
 from corral.engine.engine import Engine
 from corral.frontends.cli import words
+from corral.frontends.cli.evidence import comparison
 from corral.frontends.cli.progress import display
 from corral.merging import MergeRequest
 from corral.model import Request, Run
+from corral.money import Budget
 
 CHECK = "python3 -m unittest -q"
 TASK = "add() gives wrong results for negative numbers: fix it"
@@ -23,7 +25,7 @@ TASK = "add() gives wrong results for negative numbers: fix it"
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
 def demo(*, keep: bool) -> int:
-    """See the whole loop: a check that fails, a retry, proof, a diff, merge, undo. No key, no config, no network."""
+    """See the whole loop: a check that fails, a retry, a race, merge, undo, cost. No key, no config, no network."""
     folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
     try:
         return asyncio.run(_play(folder))
@@ -62,9 +64,36 @@ async def _play(folder: Path) -> int:
     click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
     click.echo(_indent(await demonstration.picture(repository)) + "\n")
     await _merge(engine, run.run, repository)
+    raced = await _race(engine, repository, script.parent)
+    _cost(engine)
     engine.close()
     click.echo('\nNow yours: corral doctor, then corral run "..." --check "..." in a repository.')
-    return 0 if run.status == "done" else 1
+    return 0 if run.status == raced.status == "done" else 1
+
+
+async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
+    """Let three agents do the same, and look at who wins and why."""
+    names = [f"scripted:{name}" for name in demonstration.RIVALS]
+    click.echo(f'\n8. Three agents at once: corral run "{TASK}" --agent {",".join(names)} --check "{CHECK}"\n')
+    request = Request(
+        prompt=TASK,
+        repo=str(repository),
+        agents=tuple(f"scripted:{scripts / name}" for name in demonstration.RIVALS),
+        checks=(CHECK,),
+        retries=0,
+        unsandboxed=True,
+    )
+    with display(quiet=True) as shown:
+        run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
+    click.echo(_indent("\n".join(comparison(engine.compare(run.run)))))
+    return run
+
+
+def _cost(engine: Engine) -> None:
+    found = money.cost(engine.store, Budget(), "model")
+    click.echo(f"\n9. corral cost --by model: ${found.usd or 0.0:.3f}, as the scripts say; nothing was paid.\n")
+    rows = [(Path(row.key).name, f"${row.usd or 0.0:.3f}", str(row.attempts), str(row.done)) for row in found.rows]
+    click.echo(_indent("\n".join(words.table(("MODEL", "COST", "ATTEMPTS", "DONE"), rows))))
 
 
 async def _merge(engine: Engine, run: str, repository: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.engine.comparing import Compared, ComparedCheck, ComparedNode
+from corral.engine.comparing import Compared, ComparedCheck, ComparedNode, Comparison
 from corral.engine.verifying import Verification
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option, run_argument
@@ -28,8 +28,13 @@ def compare(run: str, *, as_json: bool) -> None:
         return
     if not found.nodes:
         click.echo(f"run {found.run} has no attempt yet", err=True)
-    for place, node in enumerate(found.nodes):
-        click.echo("\n".join(([""] if place else []) + _table(node, named=len(found.nodes) > 1)))
+    click.echo("\n".join(comparison(found)))
+
+
+def comparison(found: Comparison) -> list[str]:
+    """Put the attempts of each node into a table."""
+    tables = [_table(node, named=len(found.nodes) > 1) for node in found.nodes]
+    return [line for place, lines in enumerate(tables) for line in ([""] if place else []) + lines]
 
 
 def _table(node: ComparedNode, *, named: bool) -> list[str]:
