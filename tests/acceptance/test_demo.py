@@ -19,7 +19,18 @@ def test_the_demo_needs_nothing_and_leaves_nothing(corral: Corral) -> None:
 
     assert outcome.code == 0, outcome
     assert "scripted" in outcome.out.splitlines()[0]
-    for words in ("FAILED", "try 1", "try 2", "passed", "diff --git", "corral run", "merged ", "undone ", "winner: ", "corral cost"):
+    for words in (
+        "FAILED",
+        "try 1",
+        "try 2",
+        "passed",
+        "diff --git",
+        "corral run",
+        "merged ",
+        "undone ",
+        "winner: ",
+        "corral cost",
+    ):
         assert words in outcome.out
     assert "\x1b" not in outcome.out + outcome.err
     assert list(corral.person.iterdir()) == list(scratch.iterdir()) == []
