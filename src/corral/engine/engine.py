@@ -262,14 +262,21 @@ class Engine:
         Trust(self.home).add(config.fingerprint(file, content))
 
     async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
-        """Hand over the change of an attempt as a patch: the winner's, or else the last that has one."""
+        """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
         from corral.engine.places import repository_of  # noqa: PLC0415 -- reading commands start without asyncio
+        from corral.merging import MergeRequest  # noqa: PLC0415
 
         run = self.show(name)
         plan = self.store.run(run.run).plan
-        chosen = _pick(run, attempt)
-        if chosen.commit is not None:
-            await repository_of(plan, self.home).patch(plan.base, chosen.commit, sink)
+        chosen, base = _pick(run, attempt), plan.base
+        commit = chosen.commit
+        if attempt is not None:
+            records = self.store.attempts(run.run)
+            base = next((each.base for each in records if each.attempt.id == chosen.id and each.base), base)
+        elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
+            commit = (await self._merger(run.run, _unsaid).candidate(MergeRequest(run=run.run))).commit or commit
+        if commit is not None:
+            await repository_of(plan, self.home).patch(base, commit, sink)
 
     async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
         """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
