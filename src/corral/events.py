@@ -177,6 +177,9 @@ AgentEvent = (
     | Unparsed
 )  # fmt: skip
 
+#: How the engine begins its words when a person is asked something.
+WAITS_FOR_PERSON = "waits for you: "
+
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
 VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, Moved)
 

@@ -8,7 +8,7 @@ import time
 from corral import config
 from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
-from corral.events import Event, Heard, Noted
+from corral.events import WAITS_FOR_PERSON, Event, Heard, Noted
 from corral.model import Entry, Question
 from corral.world.notice import Bell
 from corral.world.notify import notify
@@ -28,7 +28,8 @@ class Desk:
         with self._store.transaction():
             entry, new = inbox.ask(self._store, question, time.time())
             if new:
-                self._note(Noted(f"waits for you: {entry.text} (corral answer {entry.id} {_ways(entry)})"), entry)
+                words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {_ways(entry)})"
+                self._note(Noted(words), entry)
         if new:
             task = asyncio.get_running_loop().create_task(self._notify(entry))
             self._telling.add(task)

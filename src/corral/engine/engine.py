@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from corral.engine.outgoing import Webhooks
     from corral.engine.pending import Queue
     from corral.engine.post import Posted
+    from corral.engine.presence import Presence
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
@@ -159,6 +160,16 @@ class Engine:
     def flow_of(self, name: str) -> Flow:
         """Return what a run carries out."""
         return self.store.run(self.store.find(name)).plan.flow
+
+    def node_states(self, name: str) -> dict[str, Status]:
+        """Return the nodes of a run, and how each stands."""
+        return {node.id: node.status for node in self.store.nodes(self.store.find(name))}
+
+    async def at_work(self, name: str | None, folder: Path) -> Presence:
+        """Return who is at work on which files: of a run, or of all runs of the repository that `folder` is in."""
+        from corral.engine import presence  # noqa: PLC0415
+
+        return await presence.at_work(self.store, self.store.find(name) if name else None, folder)
 
     def events(self, run: str, after: int = 0) -> Iterator[Stored]:
         """Yield what is stored of a run's events, oldest first."""
@@ -326,6 +337,12 @@ class Engine:
         """Return what holds for this person in a folder; what is not trusted there is left out."""
         file = self.settings_file(folder)
         return config.load(file.parent if file else None)
+
+    def spent(self, run: str) -> float:
+        """Return what a run has spent so far."""
+        from corral.engine import money  # noqa: PLC0415
+
+        return money.spent_usd(self.store, run)
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

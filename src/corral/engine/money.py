@@ -28,6 +28,11 @@ def allowed_usd(store: Store, run: str) -> float:
     return max(kept.allowed(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
 
 
+def spent_usd(store: Store, run: str) -> float:
+    """Return what a run and its children have spent so far, also what is metered and not settled."""
+    return ledger(store).held(Bound(limit=Limit(window="run", usd=0.0), run=run))[0]
+
+
 def allow(store: Store, entry: Entry) -> str | None:
     """Let a run go on past a limit, as an answer says; return what follows from it."""
     _, _, window, more, *_ = entry.key.split("/")

@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("look", "List runs, newest first."),
     "show": ("look", "Show one run: its attempts, checks, cost and branch."),
     "logs": ("look", "Show what the agents of a run said and did; -f goes on showing."),
+    "watch": ("watch", "Watch a run that another process drives: its graph, who works on what, for how much."),
+    "who": ("watch", "Show who is at work on which file, and where two are at work on the same."),
     "diff": ("look", "Show the change a run made, as a patch."),
     "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
     "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),

@@ -62,7 +62,7 @@ def _resumed(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
 
 async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool) -> Run:
     loop = asyncio.get_running_loop()
-    with display(quiet=quiet) as shown:
+    with display(engine, quiet=quiet) as shown:
 
         def stop(name: str) -> None:
             engine.stop_here(f"stopped by {name}")  # before a word is said: the terminal may be gone

@@ -1,31 +1,43 @@
-"""What a person sees while agents work: a live line on a terminal, a few plain lines anywhere else; all on stderr."""
+"""What a person sees while agents work: a live view on a terminal, a few plain lines anywhere else; all on stderr."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.spinner import Spinner
 from rich.text import Text
 
 from corral.engine import pictures
-from corral.events import CalledTool, Changed, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
+from corral.engine.pictures import Board
+from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said
 from corral.flow import Flow
-from corral.frontends.cli import words
+from corral.frontends.cli import live, words
+from corral.model import Status
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+MONEY_SECONDS = 1.0  #: how often it is asked what was spent
 
 
 class Plain:
     """For pipes, logs and CI: only what changes the picture, one line each, no control codes."""
 
     patient = False  #: somebody is there who may answer what is asked
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self.engine = engine  #: who knows what the run is that is heard of
+        self.board: Board | None = None
+        self.began = time.time()
 
     def __enter__(self) -> Self:
         return self
@@ -49,11 +61,32 @@ class Plain:
         """Leave the terminal to a question."""
         yield
 
+    def recall(self, heard: Heard, at: float) -> None:
+        """Take in what happened before, without a word."""
+        self.known(heard.run).hear(heard, at)
+
+    def settle(self, states: Mapping[str, Status]) -> None:
+        """Take over how nodes stand: parts of a run may have been begun anew since what was recalled."""
+        if self.board:
+            for node, status in states.items():
+                self.board.know(node, status)
+
     def hear(self, heard: Heard) -> None:
+        board = self.known(heard.run)
+        board.hear(heard, time.time())
         if isinstance(heard.event, Noted | Reported | Mailed | Checked) or (
             isinstance(heard.event, Moved) and heard.attempt
         ):
-            self.say(_headline(heard.event, 300))
+            self.say(_named(heard, board, _headline(heard.event, 300)))
+
+    def known(self, run: str) -> Board:
+        """Return the board of the run that is driven: the first that is heard of."""
+        if self.board is None:
+            if self.engine:
+                self.board = Board(run, self.engine.flow_of(run), self.engine.node_states(run))
+            else:
+                self.board = Board(run)
+        return self.board
 
 
 class Silent(Plain):
@@ -62,17 +95,25 @@ class Silent(Plain):
     def say(self, text: str) -> None:
         pass
 
+    def recall(self, heard: Heard, at: float) -> None:
+        pass
+
+    def hear(self, heard: Heard) -> None:
+        pass
+
 
 class Terminal(Plain):
-    """Agents' words scroll by; below them stands who works, on what, for how long and for how much."""
+    """Agents' words scroll by; below them stands the graph: who works, on what, for how long and for how much."""
 
     patient = True
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | None = None) -> None:
+        super().__init__(engine)
         self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
-        self._working: dict[str, _Working] = {}
-        self._spinner = Spinner("dots")
-        self._live = Live(console=self._console, refresh_per_second=8, transient=True, get_renderable=self._render)
+        self._lock = threading.Lock()  # the view is drawn by a thread of its own
+        self._spent, self._asked_at = 0.0, 0.0
+        self._drawn: tuple[float, RenderableType] = (0.0, Text(""))
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -88,57 +129,60 @@ class Terminal(Plain):
         with contextlib.suppress(OSError, ValueError):
             self._console.print(Text(text))
 
+    def draw(self, flow: Flow) -> None:
+        """Leave it to the live view."""
+
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:
         self._live.stop()
         yield
         self._live.start()
 
+    def recall(self, heard: Heard, at: float) -> None:
+        with self._lock:
+            super().recall(heard, at)
+
+    def settle(self, states: Mapping[str, Status]) -> None:
+        with self._lock:
+            super().settle(states)
+
     def hear(self, heard: Heard) -> None:
-        event, attempt = heard.event, heard.attempt
-        if attempt:
-            working = self._working.setdefault(attempt, _Working(attempt))
-            working.hear(event)
-            if isinstance(event, Moved) and event.status != "running":
-                del self._working[attempt]
-        text = _headline(event, max(20, self._console.width - 2))
+        event = heard.event
+        with self._lock:
+            board = self.known(heard.run)
+            board.hear(heard, time.time())
+            self._ask_money(board)
+        text = _named(heard, board, _headline(event, max(20, self._console.width - 2)))
         if text and isinstance(event, Said | CalledTool | Noted | Reported | Mailed | Checked | Moved):
-            self._console.print(Text(text, style=_style(event)))
+            with contextlib.suppress(OSError, ValueError):
+                self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
+
+    def _ask_money(self, board: Board) -> None:
+        """Learn now and then what the meter says: agents tell of a part only."""
+        if self.engine and time.monotonic() - self._asked_at > MONEY_SECONDS:
+            self._asked_at = time.monotonic()
+            self._spent = self.engine.spent(board.run)
 
     def _render(self) -> RenderableType:
-        if not self._working:
-            return Text("")
-        rows: list[RenderableType] = []
-        for working in self._working.values():
-            self._spinner.update(text=Text(words.one_line(working.line(), max(20, self._console.width - 4))))
-            rows.append(self._spinner)
-        return Group(*rows)
+        until, drawn = self._drawn
+        began = time.monotonic()
+        if self.board is None or began < until:
+            return drawn
+        now = time.time()
+        with self._lock:
+            size = (self._console.width - 1, self._console.height * 2 // 3)
+            spent = max(self._spent, self.board.spent())
+            lines = live.view(self.board, now, size, spent, now - self.began)
+        drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
+        took = time.monotonic() - began
+        self._drawn = (began + 10 * took, drawn)  # a graph of thousands is drawn less often
+        return drawn
 
 
-class _Working:
-    """One attempt at work."""
-
-    def __init__(self, attempt: str) -> None:
-        self.attempt, self.started = attempt, time.monotonic()
-        self.doing, self.spent = "starting", ""
-        self.files: set[str] = set()
-
-    def hear(self, event: Event) -> None:
-        match event:
-            case CalledTool(tool, shown):
-                self.doing = f"{tool} {shown}".strip()
-            case Said(text) | Reported(text):
-                self.doing = text
-            case Changed(path):
-                self.files.add(path)
-            case Spent(usd=usd) if usd is not None:
-                self.spent = f", ${usd:.2f}"
-            case _:
-                pass
-
-    def line(self) -> str:
-        files = f", {len(self.files)} files" if self.files else ""
-        return f"{self.attempt}  {words.seconds(time.monotonic() - self.started)}{self.spent}{files}  {self.doing}"
+def _named(heard: Heard, board: Board, text: str) -> str:
+    """Say whose words these are where there are several nodes."""
+    own = heard.attempt or not isinstance(heard.event, Moved)  # that a node moved names it already
+    return f"{heard.node}: {text}" if text and heard.node and own and board.several else text
 
 
 def _headline(event: Event, width: int) -> str:
@@ -150,8 +194,9 @@ def _style(event: Event) -> str:
     return "" if isinstance(event, Said) else "bold" if isinstance(event, Moved) else "dim"
 
 
-def display(*, quiet: bool) -> Plain:
+def display(engine: Engine | None = None, *, quiet: bool) -> Plain:
     """Choose by where the words go."""
     if quiet:
         return Silent()
-    return Terminal() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain()
+    shown = Terminal if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain
+    return shown(engine)

@@ -93,6 +93,12 @@ def one_line(text: str, width: int) -> str:
     return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
 
 
+def cut(text: str, width: int) -> str:
+    """Keep a line within a width, and the columns in it."""
+    flat = printable(text)
+    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
 def width() -> int:
     """Return the columns there are: COLUMNS, the terminal's, or 100."""
     named = os.environ.get("COLUMNS", "")

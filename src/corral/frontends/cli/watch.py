@@ -1,0 +1,102 @@
+"""`watch`, `who`: see from any terminal what agents are doing now, whichever process drives them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from corral.engine.engine import Engine
+from corral.engine.presence import Hand, Presence
+from corral.events import Heard, Stored
+from corral.frontends.cli import words
+from corral.frontends.cli.driving import exit_code
+from corral.frontends.cli.look import engine, json_option, run_argument
+from corral.frontends.cli.progress import display
+from corral.model import Run, document
+
+FILES_SHOWN = 20
+
+
+@click.command()
+@run_argument
+@json_option
+def watch(run: str, *, as_json: bool) -> int:
+    """Watch RUN until it is over: its graph, who works on what, for how long and for how much.
+
+    On a terminal it is a live view, anywhere else a few plain lines, both on stderr; then what came of it. The exit
+    code is that of the run. To leave it, press Ctrl-C: the run goes on.
+    """
+    gc.enable()  # it may go on for hours
+    with engine() as opened:
+        name = opened.find(run)
+        _follow(opened, name, quiet=as_json)
+        found = opened.show(name)
+    click.echo(document(found).decode() if as_json else "\n".join(words.summary(found)))
+    return exit_code(found)
+
+
+def _follow(opened: Engine, name: str, *, quiet: bool) -> None:
+    with display(opened, quiet=quiet) as shown:
+        shown.began = _began(opened.show(name))
+        last = 0
+        for stored in opened.events(name):
+            shown.recall(_heard(name, stored), stored.at)
+            last = stored.seq
+        shown.settle(opened.node_states(name))
+        for stored in opened.follow(name, last):
+            shown.hear(_heard(name, stored))
+
+
+def _heard(run: str, stored: Stored) -> Heard:
+    return Heard(run, stored.node, stored.attempt, stored.event())
+
+
+def _began(run: Run) -> float:
+    return datetime.fromisoformat(run.started).timestamp()
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--repo", default=".", metavar="DIR", help="Without RUN: all runs of this repository.  [.]")
+@json_option
+def who(run: str | None, repo: str, *, as_json: bool) -> None:
+    """Show who is at work on which file: agents of RUN, or of all runs of the repository.
+
+    Files are those that agents told of and those of their last snapshot. A file that several work on, each in a
+    workspace of its own, is marked: they will have to be merged.
+    """
+    with engine() as opened:
+        found = asyncio.run(opened.at_work(run, Path(repo)))
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    elif not found.attempts:
+        click.echo("nobody is at work here", err=True)
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+def _lines(found: Presence) -> list[str]:
+    shared = {each.path: each.attempts for each in found.overlaps}
+    rows: list[Sequence[str]] = []
+    for hand in found.attempts:
+        state = hand.state if hand.state != "stale" else f"silent for {words.seconds(hand.silent_seconds)}"
+        head = (hand.attempt, hand.node, hand.agent, state, words.seconds(hand.seconds))
+        files = _files(hand, shared) or [f"({hand.waits or 'no file yet'})"]
+        rows += [(*(head if not place else ("",) * len(head)), text) for place, text in enumerate(files)]
+    return words.table(("ATTEMPT", "NODE", "AGENT", "STATE", "TIME", "FILE"), rows)
+
+
+def _files(hand: Hand, shared: dict[str, tuple[str, ...]]) -> list[str]:
+    """Name its files, those first that others are at work on too."""
+    both = [path for path in hand.files if path in shared]
+    alone = [path for path in hand.files if path not in shared]
+    named = [f"{path}  ! also {', '.join(each for each in shared[path] if each != hand.attempt)}" for path in both]
+    rest = [*named, *alone]
+    more = len(rest) - FILES_SHOWN
+    return rest if more <= 0 else [*rest[:FILES_SHOWN], f"and {more} more"]

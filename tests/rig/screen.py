@@ -1,0 +1,82 @@
+"""A command on a terminal of its own: what a person would see there."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+from tests.rig.command import Corral
+from tests.rig.waiting import until
+
+CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SECONDS = 60.0
+
+
+class Screen:
+    """All that was written to a terminal so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process, self._master = process, master
+        self._bytes = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def text(self) -> str:
+        """What was written, without the codes that move the cursor and colour it."""
+        return CODES.sub("", self._bytes.decode(errors="replace")).replace("\r", "")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    def sees(self, pattern: str) -> None:
+        """Wait until a line fits."""
+        until(lambda: re.search(pattern, self.text), f"the screen shows {pattern}")
+
+    def frames(self) -> list[list[str]]:
+        """Each picture of the live view: the lines from one place to which the cursor went back to the next."""
+        raw = self._bytes.decode(errors="replace").replace("\r", "")
+        return [CODES.sub("", part).splitlines() for part in re.split(r"(?:\x1b\[2K\x1b\[1A)+\x1b\[2K", raw)]
+
+    def end(self) -> int:
+        code = self.process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        return code
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # the other side is gone
+            while data := os.read(self._master, 65536):
+                self._bytes += data
+
+
+@contextlib.contextmanager
+def on_terminal(corral: Corral, *arguments: str | Path, rows: int = 40, columns: int = 120) -> Generator[Screen]:
+    """Start a command on a new terminal; it is gone when the block is left."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen(
+        [*corral.program, *map(str, arguments)],
+        cwd=corral.root,
+        env={**corral.env, "TERM": "xterm-256color"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    screen = Screen(process, master)
+    try:
+        yield screen
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(SECONDS)
+        os.close(master)
