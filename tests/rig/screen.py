@@ -41,10 +41,10 @@ class Screen:
         """Wait until a line fits."""
         until(lambda: re.search(pattern, self.text), f"the screen shows {pattern}")
 
-    def frames(self) -> list[list[str]]:
-        """Each picture of the live view: the lines from one place to which the cursor went back to the next."""
-        raw = self._bytes.decode(errors="replace").replace("\r", "")
-        return [CODES.sub("", part).splitlines() for part in re.split(r"(?:\x1b\[2K\x1b\[1A)+\x1b\[2K", raw)]
+    def tallest(self) -> int:
+        """How many lines the live view had at most: as far as the cursor ever went up to draw it anew."""
+        ups = re.findall(r"(?:\x1b\[1A\x1b\[2K)+", self._bytes.decode(errors="replace"))
+        return 1 + max((up.count("\x1b[1A") for up in ups), default=0)
 
     def end(self) -> int:
         code = self.process.wait(SECONDS)

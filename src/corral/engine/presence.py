@@ -64,14 +64,14 @@ async def at_work(store: Store, run: str | None, folder: Path) -> Presence:
 
 async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
     """Return the runs of the repository that somebody drives."""
+    if run is None and not folder.is_dir():
+        raise BadRequest(f"{folder} is no folder", hint="change into a repository, or say --repo DIR")
     if run is not None:
         git_dir, here = store.run(run).plan.git_dir, None
     elif (found := await git.discover(folder)) is not None:
         git_dir, here = str(found.repository.git_dir), None
-    elif folder.is_dir():
-        git_dir, here = None, str(folder.resolve())
     else:
-        raise BadRequest(f"{folder} is no folder", hint="change into a repository, or say --repo DIR")
+        git_dir, here = None, str(folder.resolve())
     driven = [store.run(name) for name, _, owner in paging.owned(store) if not document.orphaned(owner)]
     return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
 

@@ -21,6 +21,7 @@ STYLES = {
 }
 #: Where lines are fewer than nodes, these come first.
 ORDER = ("blocked", "stale", "at work", "running", "waiting", "failed", "timed_out")
+ALWAYS = ("done", "at work", "waiting")
 LEAST_LINES = 4
 
 
@@ -34,7 +35,7 @@ def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds:
     lines = [(_line(row, min(longest, width // 3), now), STYLES.get(row.state, "dim")) for row in shown]
     if left:
         lines.append((f"      and {len(left)} more: {_count(left)}", "dim"))
-    lines.append((f"{_count(rows)}  ${spent:.2f}  {words.seconds(seconds)}", "bold"))
+    lines.append((f"{_count(rows, ALWAYS)}  ${spent:.2f}  {words.seconds(seconds)}", "bold"))
     return [(words.cut(text, width), style) for text, style in lines]
 
 
@@ -47,13 +48,12 @@ def _choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
     return ranked[: room - 1], ranked[room - 1 :]
 
 
-def _count(rows: Sequence[Row]) -> str:
-    """Sum up: done, at work, waiting, and whatever else there is."""
+def _count(rows: Sequence[Row], always: Sequence[str] = ()) -> str:
+    """Sum up: done, at work, waiting, and whatever else there is; `always` these, be it 0."""
     names = {"running": "at work", "queued": "to come", "waiting": "waiting"}
     found = Counter(names.get(row.state, row.state) for row in rows)
     first = ("done", "at work", "stale", "blocked", "waiting", "to come")
     order = [*first, *sorted(state for state in found if state not in first)]
-    always = ("done", "at work", "waiting")
     return ", ".join(f"{found[state]} {state}" for state in order if found[state] or state in always)
 
 
