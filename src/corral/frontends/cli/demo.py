@@ -53,7 +53,7 @@ async def _play(folder: Path) -> int:
         retries=1,
         unsandboxed=True,  # these agents are our own: the best level there is will do, and is told
     )
-    with display(quiet=False) as shown:
+    with display(engine, quiet=False) as shown:
         run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
     click.echo("\n" + _indent("\n".join(words.summary(run))))
     _explain(run)
