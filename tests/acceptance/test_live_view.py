@@ -25,7 +25,7 @@ nodes:
 
 def flow(corral: Corral, text: str = FLOW) -> tuple[str | Path, ...]:
     """What is typed to carry a flow out."""
-    doer(corral)
+    doer(corral, settings="cost_usd = 0.25")
     return ("flow", "run", write(corral, text), "--repo", corral.repo().folder, "--agent", "doer")
 
 
@@ -38,9 +38,9 @@ def go(corral: Corral) -> None:
 def test_a_terminal_shows_the_graph_with_states_and_a_summary(corral: Corral) -> None:
     with on_terminal(corral, *flow(corral)) as screen:
         screen.sees(r"2 > build +at work +doer, try 1 .* building")
-        screen.sees(r"1 \+ plan +done")
+        screen.sees(r"1 \+ plan +done +\d.* \$0\.25 ")
         screen.sees(r"3 \. ship +queued +after build")
-        screen.sees(r"1 done, 1 at work, 0 waiting, 1 to come  \$0\.00  \d")
+        screen.sees(r"1 done, 1 at work, 0 waiting, 1 to come  \$0\.25  \d")
         go(corral)
         assert screen.end() == 0
     assert any("build: " in line and line.endswith("running: doer, try 1") for line in screen.lines)
@@ -97,6 +97,7 @@ def test_watch_shows_what_another_process_drives_and_ends_with_it(corral: Corral
         with on_terminal(corral, "watch", "@last") as screen:
             screen.sees(r"1 \+ plan +done")
             screen.sees(r"2 > build +at work +doer, try 1 .* building")
+            screen.sees(r"1 done, 1 at work, 0 waiting, 1 to come  \$0\.25  \d")
             assert run.process.poll() is None
             go(corral)
             assert screen.end() == 0

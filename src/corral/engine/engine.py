@@ -338,11 +338,11 @@ class Engine:
         file = self.settings_file(folder)
         return config.load(file.parent if file else None)
 
-    def spent(self, run: str) -> float:
-        """Return what a run has spent so far."""
+    def spent(self, run: str, node: str = "") -> float:
+        """Return what a run has spent so far, or one node of it."""
         from corral.engine import money  # noqa: PLC0415
 
-        return money.spent_usd(self.store, run)
+        return money.spent_usd(self.store, run, node)
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

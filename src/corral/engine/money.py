@@ -28,9 +28,9 @@ def allowed_usd(store: Store, run: str) -> float:
     return max(kept.allowed(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
 
 
-def spent_usd(store: Store, run: str) -> float:
-    """Return what a run and its children have spent so far, also what is metered and not settled."""
-    return ledger(store).held(Bound(limit=Limit(window="run", usd=0.0), run=run))[0]
+def spent_usd(store: Store, run: str, node: str = "") -> float:
+    """Return what a run and its children have spent so far, or one node of it; also what is not settled yet."""
+    return ledger(store).held(Bound(limit=Limit(window="node" if node else "run", usd=0.0), run=run, node=node))[0]
 
 
 def allow(store: Store, entry: Entry) -> str | None:

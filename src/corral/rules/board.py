@@ -150,6 +150,10 @@ class Board:
         elif isinstance(heard.event, Noted) and heard.event.text.startswith(WAITS_FOR_PERSON):
             self._states[node] = ("waiting", heard.event.text.removeprefix(WAITS_FOR_PERSON))
 
+    def paid(self, node: str, usd: float) -> None:
+        """Take over what a node that is over has cost."""
+        self._usd[node] = max(usd, self._usd.get(node, 0.0))
+
     def rows(self, now: float) -> list[Row]:
         """Return all lines, in the order of the graph."""
         at_work: dict[str, list[Working]] = {}

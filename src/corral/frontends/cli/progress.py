@@ -18,7 +18,7 @@ from rich.text import Text
 
 from corral.engine import pictures
 from corral.engine.pictures import Board
-from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said
+from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
 from corral.flow import Flow
 from corral.frontends.cli import live, words
 from corral.model import Status
@@ -26,7 +26,7 @@ from corral.model import Status
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
-MONEY_SECONDS = 1.0  #: how often it is asked what was spent
+SHARE = 20  #: to draw and to ask for money takes at most a part of the time: one in so many
 
 
 class Plain:
@@ -111,7 +111,7 @@ class Terminal(Plain):
         super().__init__(engine)
         self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
         self._lock = threading.Lock()  # the view is drawn by a thread of its own
-        self._spent, self._asked_at = 0.0, 0.0
+        self._spent, self._ask_after = 0.0, 0.0
         self._drawn: tuple[float, RenderableType] = (0.0, Text(""))
         self._live = Live(console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render)
 
@@ -145,23 +145,29 @@ class Terminal(Plain):
     def settle(self, states: Mapping[str, Status]) -> None:
         with self._lock:
             super().settle(states)
+            if self.board and self.engine:
+                self._spent = self.engine.spent(self.board.run)
 
     def hear(self, heard: Heard) -> None:
         event = heard.event
         with self._lock:
             board = self.known(heard.run)
             board.hear(heard, time.time())
-            self._ask_money(board)
+            self._ask_money(board, heard)
         text = _named(heard, board, _headline(event, max(20, self._console.width - 2)))
         if text and isinstance(event, Said | CalledTool | Noted | Reported | Mailed | Checked | Moved):
             with contextlib.suppress(OSError, ValueError):
                 self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
 
-    def _ask_money(self, board: Board) -> None:
-        """Learn now and then what the meter says: agents tell of a part only."""
-        if self.engine and time.monotonic() - self._asked_at > MONEY_SECONDS:
-            self._asked_at = time.monotonic()
-            self._spent = self.engine.spent(board.run)
+    def _ask_money(self, board: Board, heard: Heard) -> None:
+        """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
+        began = time.monotonic()
+        if self.engine is None or not isinstance(heard.event, Spent | Moved) or began < self._ask_after:
+            return
+        self._spent = self.engine.spent(board.run)
+        if heard.node and not heard.attempt and heard.run == board.run:
+            board.paid(heard.node, self.engine.spent(board.run, heard.node))
+        self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
 
     def _render(self) -> RenderableType:
         until, drawn = self._drawn
@@ -175,7 +181,7 @@ class Terminal(Plain):
             lines = live.view(self.board, now, size, spent, now - self.began)
         drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
         took = time.monotonic() - began
-        self._drawn = (began + 10 * took, drawn)  # a graph of thousands is drawn less often
+        self._drawn = (began + SHARE * took, drawn)  # a graph of thousands is drawn less often
         return drawn
 
 
