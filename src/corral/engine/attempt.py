@@ -29,7 +29,7 @@ from corral.engine.turns import Scene, Turns
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
-from corral.model import AttemptRecord, CheckResult, ErrorClass, Failure, Receipt, SandboxReport, Tokens
+from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport, Tokens
 from corral.rules import budget, judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
@@ -102,7 +102,6 @@ class AttemptCourse:
         self._hooks = dressed.hooks
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
-        record.cost_usd = dressed.profile.cost_usd
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
         if is_open(self.host.level, fitted.scope.net):
@@ -185,6 +184,7 @@ class AttemptCourse:
 
     async def _may_start(self, dressed: Outfit) -> bool:
         """Look whether its agent has quota and there is money for it; hold that money."""
+        self.record.cost_usd = 0.0 if self.node.kind == "run" else dressed.profile.cost_usd
         if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
             self._park(*cooling)
             return False
@@ -416,6 +416,8 @@ class AttemptCourse:
             self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
         with self.recorder.transaction():
             self.recorder.emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
+            if attempt.cost.usd is None and record.cost_usd is not None:  # a fixed price is owed however it ended
+                attempt.cost = Cost(record.cost_usd, "fixed")
             self.recorder.purse.settle()
             self.recorder.step("over")
 

@@ -571,8 +571,11 @@ class Engine:
         )
 
     async def unpause(self, name: str, node: str, by: str) -> str:
-        """Let a paused node of a run that is driven go on."""
+        """Let a paused node go on."""
         run = self.store.find(name)
+        if self._orphaned(run):
+            self.store.move_node(run, NodeState(id=node))
+            return f"`{node}` goes on with the run: corral resume {run}"
         return (
             await self._answer(run, self._order(run, "unpause", by, node))
             or "it goes on as soon as its process hears of it"
@@ -612,7 +615,10 @@ class Engine:
             await self._land(run, listen)  # it was cut off between its end and its landing
             return document.build(self.store, run)
         elif record.status not in OPEN:
-            raise BadRequest(f"run {run} is over: {record.status}", hint="start it anew with `corral run`")
+            again = (
+                "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
+            )
+            raise BadRequest(f"run {run} is over: {record.status}", hint=again)
         self._own(run)
         return await self.drive(run, listen, patient=patient)
 

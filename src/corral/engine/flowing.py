@@ -196,7 +196,7 @@ def _choice(text: str, settings: Config) -> AgentChoice:
     if name == "acp":
         spoken, _, model = model.partition(":")
         name = f"acp:{spoken}"
-    return AgentChoice(name, _model(name, model, settings, Path.cwd()))
+    return AgentChoice(name, _model(name, model, settings, None))
 
 
 def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
@@ -220,14 +220,16 @@ def _family(name: str, settings: Config) -> str:
     return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
 
 
-def _model(name: str, named: str, settings: Config, folder: Path) -> str | None:
+def _model(name: str, named: str, settings: Config, folder: Path | None) -> str | None:
     """Return the model asked for, or the file to play: found now, for the run may be resumed from another folder."""
     if name not in ("scripted", "replay"):
         return named or None
     profile = settings.agents.get(name, AgentProfile())
-    path = folder / named if named else Path(profile.folder) / profile.model if profile.model else None
-    if path is None:
+    if not named and not profile.model:
         return None
+    path = Path(named) if named else Path(profile.folder) / str(profile.model)
+    if not path.is_absolute():
+        path = (folder or Path()).absolute() / path
     path = Path(os.path.normpath(path))
     if not path.is_file():
         raise BadRequest(f"--agent {name}:{path}: there is no such file")
@@ -266,7 +268,7 @@ def _selecting(node: Node, request: Request, settings: Config) -> Node:
 
 def _named(node: Node, request: Request, settings: Config) -> Node:
     """Find the agents that a flow file names; where it names none, the person's."""
-    folder = Path(request.flow_file).parent if request.flow_file else Path.cwd()
+    folder = Path(request.flow_file).parent if request.flow_file else None
 
     def found(choice: AgentChoice) -> AgentChoice:
         return AgentChoice(choice.name, _model(choice.name, choice.model or "", settings, folder))

@@ -114,6 +114,13 @@ class Drive:
 
     # --- one turn
 
+    def _rest(self, reason: str) -> None:
+        with self.store.transaction():
+            for node in self.store.nodes(self.run):
+                if node.status == "running":
+                    self.store.move_node(self.run, NodeState(id=node.id, reason=reason))
+            self._move("paused", reason)
+
     def look_up(self) -> None:
         """Look whether a person has answered."""
         if self._gates.waiting:
@@ -123,7 +130,7 @@ class Drive:
         self._wake.clear()
         if self._pausing and not self.schedule.stopping:
             if not self._driven:
-                self._move("paused", self._pausing)
+                self._rest(self._pausing)
                 return True
             await self._something_happens(None)
             return False

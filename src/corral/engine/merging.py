@@ -196,9 +196,8 @@ class Merger:
 
     async def work_out(self, request: MergeRequest) -> Worked:
         """Return what would come of a merge; only objects are written."""
-        (ref, before), candidate, _ = await asyncio.gather(
-            self.target(request), self.candidate(request), merging.neutral(self.repository)
-        )
+        candidate = await self.candidate(request)  # what it refuses must not cancel programs that start meanwhile
+        ref, before = await self.target(request)
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)

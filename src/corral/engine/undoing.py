@@ -43,7 +43,11 @@ def _last_of_run(store: Store, run: str) -> MergeRecord:
 async def _last_here(store: Store, folder: Path) -> MergeRecord:
     found = await git.discover(folder)
     records = merges.of_repository(store, str(found.repository.git_dir)) if found else merges.everything(store)
-    merged = [record for record in records if record.state in ("merged", "begun", "undoing")]
+    merged = [
+        record
+        for record in records
+        if record.state in ("merged", "begun", "undoing") and record.before != record.after  # the others moved nothing
+    ]
     if not merged:
         where = f" in {found.repository.folder}" if found else ""
         raise BadRequest(f"nothing was merged{where} that could be undone", hint="name a run: corral undo RUN")

@@ -107,7 +107,7 @@ def _request(run: str, options: dict[str, object]) -> MergeRequest:
 def _preview(found: Preview, *, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
-        return 0 if found.clean else 3
+        return 3 if not found.clean else 2 if any(place.trouble for place in found.checkouts) else 0
     size = f"{len(found.files)} files" if len(found.files) != 1 else found.files[0]
     click.echo(
         f"merge    {found.run} into {found.into} ({found.strategy}): {size}  +{found.insertions} -{found.deletions}"
@@ -121,6 +121,9 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     for place in found.checkouts:
         click.echo(f"files    {place.folder}: {place.trouble or 'follow'}")
     _conflicts(found.conflicts)
+    if found.clean and any(place.trouble for place in found.checkouts):
+        click.echo("next     commit or stash what is there, or: corral merge --autostash")
+        return 2
     click.echo("clean    nothing stands against it" if found.clean else f"next     {_ways(found.run)}")
     return 0 if found.clean else 3
 

@@ -75,8 +75,8 @@ class Table:
         text = self.text(name)
         if text is not None:
             self.guarded(name, lambda: filling.names(text))
-            if not text.strip():
-                self.wrong(f"`{name}` is empty", "", name)
+        if not (text or "").strip():
+            self.wrong(f"`{name}` is empty", "", name)
         return text
 
     def expression(self, name: str) -> str | None:

@@ -61,7 +61,8 @@ def unfinished(store: Store, git_dir: str) -> list[MergeRecord]:
 def latest(records: Sequence[MergeRecord]) -> MergeRecord | None:
     """Return the one that tells how things stand."""
     told = [record for record in records if record.state != "begun"]
-    return told[-1] if told else None
+    moved = [record for record in told if record.before != record.after]
+    return (moved or told)[-1] if told else None
 
 
 def _read(store: Store, query: str, **values: object) -> list[MergeRecord]:
