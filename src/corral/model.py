@@ -159,6 +159,7 @@ class Request(Struct, frozen=True, kw_only=True):
     scope: str | None = None  #: a file
     merge: Literal["never", "auto"] = "never"
     output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
+    priority: int = 0  #: among runs that wait: more is sooner
     from_last: bool = False  #: a further try starts from where the last one stopped
 
 
@@ -170,6 +171,34 @@ class ToolboxRules(Struct, frozen=True, kw_only=True):
     children: int = 8  #: of a run that a person started, and all below it
     agents: tuple[str, ...] = ()  #: that a child may be, besides those of the run
     delegate: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: role to roles
+
+
+class SlotLimits(Struct, frozen=True, kw_only=True):
+    """How many attempts may be at work at once, of all runs together; `[limits]` of config.toml and corral.toml."""
+
+    parallel: int | None = None
+    per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
+    per_repository: int | None = None
+
+
+class SlotHeld(Struct, frozen=True):
+    """An attempt at work."""
+
+    run: str
+    agent: str
+    repo: str
+
+
+class SlotWant(Struct, frozen=True, kw_only=True):
+    """A run that would begin so many more attempts of an agent."""
+
+    run: str
+    agent: str
+    repo: str
+    count: int
+    priority: int = 0  #: more is sooner
+    since: float = 0.0  #: when it began to wait, or last got one
+    limits: SlotLimits = SlotLimits()
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
@@ -191,6 +220,8 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     epoch: int = 0  #: how often a person had parts of it done again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
     toolbox: ToolboxRules = ToolboxRules()
+    limits: SlotLimits = SlotLimits()
+    priority: int = 0  #: among runs that wait for a slot: more is sooner
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

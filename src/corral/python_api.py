@@ -86,6 +86,7 @@ class Going(TypedDict, total=False):
     agent: str
     base: str
     budget_usd: float
+    priority: int
     yes: bool
     trust: bool
     unsandboxed: bool

@@ -404,7 +404,8 @@ class Engine:
         vet(submission.plan)
         for note in submission.notes:
             say(note)
-        return pending.add(self.store, self._record(submission.plan, None), ticket, request)
+        plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
+        return pending.add(self.store, self._record(plan, None), ticket, request)
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
@@ -448,6 +449,7 @@ class Engine:
         drive = Drive(run, self.owner, self.store, place, listen)
         drive.patient = patient
         drive.land_with(self.merge)
+        drive.slot_freed = self._look_up
         self._drives[run] = drive
         waiting.leave(self.store, run)
         if self._stopping:
@@ -761,6 +763,11 @@ class Engine:
         """Let a run that this process drives know at once; others hear the bell."""
         if run in self._drives:
             self._drives[run].hear()
+
+    def _look_up(self) -> None:
+        """Let all runs of this process look whether there is room for them now."""
+        for drive in self._drives.values():
+            drive.look_up()
 
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""

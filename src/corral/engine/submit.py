@@ -120,6 +120,8 @@ async def _prepare(
         ignore=ignore,
         merge=request.merge,
         toolbox=settings.toolbox,
+        limits=settings.limits,
+        priority=request.priority,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
