@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ nodes:
 """
 
 
-def rows(corral: Corral, question: str) -> list[tuple]:
+def rows(corral: Corral, question: str) -> list[tuple[Any, ...]]:
     database = sqlite3.connect(Path(corral.home) / "corral.db")
     try:
         return database.execute(question).fetchall()
