@@ -13,7 +13,7 @@ import msgspec
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup, SlotLimits, ToolboxRules
+from corral.model import CondensePolicy, RetryPolicy, RoutingRule, ScopeTable, Setup, SlotLimits, ToolboxRules
 from corral.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -99,6 +99,15 @@ MEANINGS: dict[str, dict[str, str]] = {
         "per_agent": "the same for an agent, as `per_agent = {claude = 2}`",
         "per_repository": "the same for all runs in one repository",
     },
+    "routing": {
+        "agent": "who gets it, `NAME` or `NAME:MODEL`; a rule whose agent is not installed is passed over",
+        "type": "of the task, one or a list",
+        "grade": "how much it asks for: `trivial`, `simple`, `moderate`, `complex`, `architectural`",
+        "words": "any of these stands in the task, as a whole word",
+        "files": "patterns; a file of the task (`--file`) fits one",
+        "role": "who it is to be",
+        "reason": "what is said of the choice",
+    },
     "condense": {
         "at": "share of the window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
         "most": "so often in one attempt",
@@ -136,6 +145,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "condense": CondensePolicy,
     "toolbox": ToolboxRules,
     "limits": SlotLimits,
+    "routing": RoutingRule,
     "workspace": Setup,
     "scope": ScopeTable,
 }

@@ -13,7 +13,16 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
-from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup, SlotLimits, ToolboxRules
+from corral.model import (
+    CondensePolicy,
+    RetryPolicy,
+    RoutingRule,
+    ScopeSource,
+    ScopeTable,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
 from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
 T = TypeVar("T")
@@ -36,7 +45,9 @@ KEYS: dict[str, tuple[str, ...]] = {
         "toolbox",
         "budget",
         "limits",
+        "routing",
     ),
+    "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone"),
@@ -121,6 +132,7 @@ class Config(Struct, frozen=True, kw_only=True):
     toolbox: ToolboxRules = ToolboxRules()
     budget: Budget = Budget()
     limits: SlotLimits = SlotLimits()
+    routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -199,6 +211,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         toolbox=_toolbox(mine, theirs),
         budget=_budget(mine, theirs),
         limits=_slot_limits(mine, theirs),
+        routing=(*_routing(mine), *_routing(theirs)),
         untrusted=untrusted,
     )
 
@@ -257,8 +270,9 @@ class _File:
         self.check(self.tables, (), KEYS[""])
         for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget", "limits"):
             self.check(self.table(name), (name,), KEYS[name])
-        for table in self.entries("hooks"):
-            self.check(table, ("hooks",), KEYS["hooks"])
+        for name in ("hooks", "routing"):
+            for table in self.entries(name):
+                self.check(table, (name,), KEYS[name])
         for kind in ("agents", "mcp"):
             for name, table in self.table(kind).items():
                 if not isinstance(table, dict):
@@ -357,6 +371,15 @@ def _slot_limits(mine: _File, theirs: _File) -> SlotLimits:
         },
         per_repository=_least(own.per_repository, repository.per_repository),
     )
+
+
+def _routing(file: _File) -> tuple[RoutingRule, ...]:
+    found: list[RoutingRule] = []
+    for table in file.entries("routing"):
+        lists = ("type", "grade", "words", "files", "role")  # one word stands for a list of one
+        given = {key: [value] if key in lists and isinstance(value, str) else value for key, value in table.items()}
+        found.append(_convert(given, RoutingRule, file, "routing"))
+    return tuple(found)
 
 
 def _least(*numbers: int | None) -> int | None:

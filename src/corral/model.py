@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, Select, TaskType
+from corral.flow import Flow, Grade, Select, TaskType
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -179,6 +179,27 @@ class SlotLimits(Struct, frozen=True, kw_only=True):
     parallel: int | None = None
     per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
     per_repository: int | None = None
+
+
+class RoutingRule(Struct, frozen=True, kw_only=True):
+    """Which agent gets tasks like these where `auto` was asked for; `[[routing]]`. What is not said fits all."""
+
+    agent: str
+    type: tuple[TaskType, ...] = ()
+    grade: tuple[Grade, ...] = ()
+    words: tuple[str, ...] = ()  #: any of them, whole
+    files: tuple[str, ...] = ()  #: patterns; a file of the task fits one
+    role: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TrackRecord(Struct, frozen=True, kw_only=True):
+    """How an agent did here before."""
+
+    agent: str
+    count: int
+    done: int
+    usd: float | None = None  #: on average, where it is known
 
 
 class SlotHeld(Struct, frozen=True):

@@ -16,11 +16,11 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Conflicting, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
-from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status
+from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status, TrackRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store import inbox, merges, paging, waiting
+from corral.world.store import history, inbox, merges, paging, waiting
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
-    from corral.flow import Flow
+    from corral.flow import Flow, TaskType
     from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
     from corral.serving import Logged, RunFilter, Ticket
     from corral.world.snapshots import Snapshot
@@ -374,7 +374,7 @@ class Engine:
         from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
 
         self._refuse_halted()
-        submission = await submit.prepare(request, self.home)
+        submission = await submit.prepare(request, self.home, self._history)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
         for note in submission.notes:
@@ -432,7 +432,11 @@ class Engine:
 
         _ = self.store
         self._glances = self._glances or Glances()
-        return await submit.prepare(request, self.home, self._glances)
+        return await submit.prepare(request, self.home, self._history, self._glances)
+
+    def _history(self, kind: TaskType | None) -> list[TrackRecord]:
+        """Return how agents did tasks of a type here before."""
+        return history.track_records(self.store, kind)
 
     def estimate(self, plan: RunPlan) -> Estimate:
         """Say what would happen and about how dear it would be."""
@@ -578,7 +582,7 @@ class Engine:
 
         run = self.store.find(name)
         request = structs.replace(request, repo=self.store.run(run).plan.repo)
-        flow = (await submit.prepare(request, self.home)).plan.flow
+        flow = (await submit.prepare(request, self.home, self._history)).plan.flow
         self._own(run)
         redoing.changed(self.store, run, flow, say)
         return await self.drive(run, listen, patient=patient)

@@ -97,6 +97,8 @@ def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) ->
         name = await submitted(engine, request, shown)
         found = engine.flow_of(name)
         shown.draw(found)
+        if found.why:
+            shown.say(found.why)
         shown.say(f"run {name}: {found.name}, {len(found.nodes)} nodes")
         return await engine.drive(name, shown.hear, patient=shown.patient)
 
