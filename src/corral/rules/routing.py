@@ -67,7 +67,7 @@ def _matches(rule: RoutingRule, task: Task, grade: Grade) -> bool:
 
 def _fits(pattern: str, path: str) -> bool:
     found = glob(pattern)
-    states = found.start
+    states = found.start()
     for name in split(path):
         states = found.step(states, name)
     return found.fits(states)
