@@ -25,7 +25,11 @@ def routed(flow: Flow, settings: Config, history: History, named: Named) -> Flow
         return flow
     if any(choice.name == AUTO for node in flow.nodes for choice in (*node.rivals, *node.fallback)):
         raise BadRequest("`auto` is one agent: no race, and nobody's fallback", hint="name the agents")
-    able = cache(lambda name: _able(name, settings))
+
+    @cache
+    def able(name: str) -> bool:
+        return _able(name, settings)
+
     free = [name for name in sorted(settings.agents) if _free(name, settings) and able(name)]
     why: list[str] = [flow.why] if flow.why else []
     nodes: list[Node] = []
