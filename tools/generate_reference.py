@@ -13,7 +13,7 @@ import msgspec
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import CondensePolicy, RetryPolicy, ScopeTable, Setup, ToolboxRules
+from corral.model import CondensePolicy, RetryPolicy, RoutingRule, ScopeTable, Setup, SlotLimits, ToolboxRules
 from corral.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -94,6 +94,20 @@ MEANINGS: dict[str, dict[str, str]] = {
         "agents": "agents that a child may be, besides those of the run; only in your own file",
         "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: all to all",
     },
+    "limits": {
+        "parallel": "attempts at work at once, of all your runs in all processes; not set: 8 of each run",
+        "per_agent": "the same for an agent, as `per_agent = {claude = 2}`",
+        "per_repository": "the same for all runs in one repository",
+    },
+    "routing": {
+        "agent": "who gets it, `NAME` or `NAME:MODEL`; a rule whose agent is not installed is passed over",
+        "type": "of the task, one or a list",
+        "grade": "how much it asks for: `trivial`, `simple`, `moderate`, `complex`, `architectural`",
+        "words": "any of these stands in the task, as a whole word",
+        "files": "patterns; a file of the task (`--file`) fits one",
+        "role": "who it is to be",
+        "reason": "what is said of the choice",
+    },
     "condense": {
         "at": "share of the window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
         "most": "so often in one attempt",
@@ -130,6 +144,8 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "retry": RetryPolicy,
     "condense": CondensePolicy,
     "toolbox": ToolboxRules,
+    "limits": SlotLimits,
+    "routing": RoutingRule,
     "workspace": Setup,
     "scope": ScopeTable,
 }

@@ -1,3 +1,19 @@
 """Corral runs any coding agent on any task: isolated, budgeted, proven, merged."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as typing's, which is slower to import than all of this
+if TYPE_CHECKING:
+    from corral.python_api import Flow, run
+
 __version__ = "0.1.0"
+__all__ = ["Flow", "__version__", "run"]
+
+
+def __getattr__(name: str) -> object:
+    """Bring in what programs use when they first ask for it: our own commands start without."""
+    if name in ("Flow", "run"):
+        from corral import python_api  # noqa: PLC0415
+
+        return getattr(python_api, name)
+    raise AttributeError(f"module `corral` has no `{name}`")

@@ -13,7 +13,16 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
-from corral.model import CondensePolicy, RetryPolicy, ScopeSource, ScopeTable, Setup, ToolboxRules
+from corral.model import (
+    CondensePolicy,
+    RetryPolicy,
+    RoutingRule,
+    ScopeSource,
+    ScopeTable,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
 from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
 T = TypeVar("T")
@@ -35,7 +44,11 @@ KEYS: dict[str, tuple[str, ...]] = {
         "condense",
         "toolbox",
         "budget",
+        "limits",
+        "routing",
     ),
+    "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
+    "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone"),
     "notify": ("bell", "desktop", "command", "webhook"),
@@ -118,6 +131,8 @@ class Config(Struct, frozen=True, kw_only=True):
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
     toolbox: ToolboxRules = ToolboxRules()
     budget: Budget = Budget()
+    limits: SlotLimits = SlotLimits()
+    routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -195,6 +210,8 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         mcp=mcp,
         toolbox=_toolbox(mine, theirs),
         budget=_budget(mine, theirs),
+        limits=_slot_limits(mine, theirs),
+        routing=(*_routing(mine), *_routing(theirs)),
         untrusted=untrusted,
     )
 
@@ -251,10 +268,11 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget"):
+        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget", "limits"):
             self.check(self.table(name), (name,), KEYS[name])
-        for table in self.entries("hooks"):
-            self.check(table, ("hooks",), KEYS["hooks"])
+        for name in ("hooks", "routing"):
+            for table in self.entries(name):
+                self.check(table, (name,), KEYS[name])
         for kind in ("agents", "mcp"):
             for name, table in self.table(kind).items():
                 if not isinstance(table, dict):
@@ -332,6 +350,40 @@ def _toolbox(mine: _File, theirs: _File) -> ToolboxRules:
         agents=own.agents,
         delegate={giver: _allowed(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
     )
+
+
+def _slot_limits(mine: _File, theirs: _File) -> SlotLimits:
+    """Make one of what both say of how many run at once: the smaller number holds."""
+    own, repository = (_convert(file.table("limits"), SlotLimits, file, "limits") for file in (mine, theirs))
+    for file, limits in ((mine, own), (theirs, repository)):
+        for name, number in (("parallel", limits.parallel), ("per_repository", limits.per_repository)):
+            if number is not None and number < 1:
+                raise BadRequest(f"{file.where('limits', name)}: [limits] {name} is 1 or more")
+        if any(number < 1 for number in limits.per_agent.values()):
+            raise BadRequest(f"{file.where('limits', 'per_agent')}: [limits] per_agent has numbers of 1 or more")
+    agents = {*own.per_agent, *repository.per_agent}
+    return SlotLimits(
+        parallel=_least(own.parallel, repository.parallel),
+        per_agent={
+            name: least
+            for name in sorted(agents)
+            if (least := _least(own.per_agent.get(name), repository.per_agent.get(name))) is not None
+        },
+        per_repository=_least(own.per_repository, repository.per_repository),
+    )
+
+
+def _routing(file: _File) -> tuple[RoutingRule, ...]:
+    found: list[RoutingRule] = []
+    for table in file.entries("routing"):
+        lists = ("type", "grade", "words", "files", "role")  # one word stands for a list of one
+        given = {key: [value] if key in lists and isinstance(value, str) else value for key, value in table.items()}
+        found.append(_convert(given, RoutingRule, file, "routing"))
+    return tuple(found)
+
+
+def _least(*numbers: int | None) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
+Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
 Kind = Literal["task", "run", "gate", "merge", "join"]
 On = Literal["success", "failure", "always"]
 Select = Literal["evidence", "cheapest", "first"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, Select, TaskType
+from corral.flow import Flow, Grade, Select, TaskType
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -159,6 +159,7 @@ class Request(Struct, frozen=True, kw_only=True):
     scope: str | None = None  #: a file
     merge: Literal["never", "auto"] = "never"
     output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
+    priority: int = 0  #: among runs that wait: more is sooner
     from_last: bool = False  #: a further try starts from where the last one stopped
 
 
@@ -170,6 +171,55 @@ class ToolboxRules(Struct, frozen=True, kw_only=True):
     children: int = 8  #: of a run that a person started, and all below it
     agents: tuple[str, ...] = ()  #: that a child may be, besides those of the run
     delegate: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: role to roles
+
+
+class SlotLimits(Struct, frozen=True, kw_only=True):
+    """How many attempts may be at work at once, of all runs together; `[limits]` of config.toml and corral.toml."""
+
+    parallel: int | None = None
+    per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
+    per_repository: int | None = None
+
+
+class RoutingRule(Struct, frozen=True, kw_only=True):
+    """Which agent gets tasks like these where `auto` was asked for; `[[routing]]`. What is not said fits all."""
+
+    agent: str
+    type: tuple[TaskType, ...] = ()
+    grade: tuple[Grade, ...] = ()
+    words: tuple[str, ...] = ()  #: any of them, whole
+    files: tuple[str, ...] = ()  #: patterns; a file of the task fits one
+    role: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TrackRecord(Struct, frozen=True, kw_only=True):
+    """How an agent did here before."""
+
+    agent: str
+    count: int
+    done: int
+    usd: float | None = None  #: on average, where it is known
+
+
+class SlotHeld(Struct, frozen=True):
+    """An attempt at work."""
+
+    run: str
+    agent: str
+    repo: str
+
+
+class SlotWant(Struct, frozen=True, kw_only=True):
+    """A run that would begin so many more attempts of an agent."""
+
+    run: str
+    agent: str
+    repo: str
+    count: int
+    priority: int = 0  #: more is sooner
+    since: float = 0.0  #: when it began to wait, or last got one
+    limits: SlotLimits = SlotLimits()
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
@@ -191,6 +241,8 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     epoch: int = 0  #: how often a person had parts of it done again
     merge: Literal["never", "auto"] = "never"  #: auto: what is done lands by itself
     toolbox: ToolboxRules = ToolboxRules()
+    limits: SlotLimits = SlotLimits()
+    priority: int = 0  #: among runs that wait for a slot: more is sooner
 
 
 # --- what came of it: the run document ------------------------------------------------------------------------

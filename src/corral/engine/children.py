@@ -18,7 +18,7 @@ from corral.engine.results import text_of
 from corral.errors import BadRequest
 from corral.events import Noted
 from corral.flow import AgentChoice, Flow, Node, Task
-from corral.model import OPEN, RunPlan, RunRecord
+from corral.model import OPEN, RunPlan, RunRecord, SlotLimits
 from corral.rules import naming, spawning
 from corral.rules.spawning import Standing
 from corral.rules.tools import SpawnTask
@@ -165,7 +165,8 @@ class Children:
         trial = AgentTask(prompt=asked.task, workspace=plan.repo, home="/", model=choice.model)
         dressed = self._office.dress(choice.name)
         dressed.resolve(dressed.agent.start(trial))  # what cannot start is refused now
-        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never")
+        # It counts, but waits for no slot: who spawned it holds one, and waits for it.
+        return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never", limits=SlotLimits())
 
 
 def _flow(task: Task, choice: AgentChoice) -> Flow:

@@ -16,11 +16,11 @@ from corral.adapter import AgentProfile
 from corral.engine import document
 from corral.errors import BadRequest, Conflicting, CorralError, Stopped, StoreTrouble
 from corral.events import Condensed, Heard, Noted, Started, Stored
-from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status
+from corral.model import OPEN, Attempt, Entry, NodeState, Receipt, Request, Run, RunPlan, RunRecord, Status, TrackRecord
 from corral.rules import naming
 from corral.world import custody
 from corral.world.notice import Bell
-from corral.world.store import inbox, merges, paging, waiting
+from corral.world.store import history, inbox, merges, paging, waiting
 from corral.world.store.sqlite import LEASE_SECONDS, RunLine, Store
 from corral.world.trust import Trust
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from corral.engine.submit import Submission
     from corral.engine.telling import Listener
     from corral.engine.verifying import Verification
-    from corral.flow import Flow
+    from corral.flow import Flow, TaskType
     from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
     from corral.serving import Logged, RunFilter, Ticket
     from corral.world.snapshots import Snapshot
@@ -391,7 +391,7 @@ class Engine:
         from corral.engine import submit  # noqa: PLC0415 -- reading commands start without it
 
         self._refuse_halted()
-        submission = await submit.prepare(request, self.home)
+        submission = await submit.prepare(request, self.home, self._history)
         if self._stopping:
             raise Stopped(f"{self._stopping} before anything was started")
         for note in submission.notes:
@@ -421,7 +421,8 @@ class Engine:
         vet(submission.plan)
         for note in submission.notes:
             say(note)
-        return pending.add(self.store, self._record(submission.plan, None), ticket, request)
+        plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
+        return pending.add(self.store, self._record(plan, None), ticket, request)
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
@@ -448,7 +449,11 @@ class Engine:
 
         _ = self.store
         self._glances = self._glances or Glances()
-        return await submit.prepare(request, self.home, self._glances)
+        return await submit.prepare(request, self.home, self._history, self._glances)
+
+    def _history(self, kind: TaskType | None) -> list[TrackRecord]:
+        """Return how agents did tasks of a type here before."""
+        return history.track_records(self.store, kind)
 
     def estimate(self, plan: RunPlan) -> Estimate:
         """Say what would happen and about how dear it would be."""
@@ -465,6 +470,7 @@ class Engine:
         drive = Drive(run, self.owner, self.store, place, listen)
         drive.patient = patient
         drive.land_with(self.merge)
+        drive.slot_freed = self._look_up
         self._drives[run] = drive
         waiting.leave(self.store, run)
         if self._stopping:
@@ -596,7 +602,7 @@ class Engine:
 
         run = self.store.find(name)
         request = structs.replace(request, repo=self.store.run(run).plan.repo)
-        flow = (await submit.prepare(request, self.home)).plan.flow
+        flow = (await submit.prepare(request, self.home, self._history)).plan.flow
         self._own(run)
         redoing.changed(self.store, run, flow, say)
         return await self.drive(run, listen, patient=patient)
@@ -784,6 +790,11 @@ class Engine:
         """Let a run that this process drives know at once; others hear the bell."""
         if run in self._drives:
             self._drives[run].hear()
+
+    def _look_up(self) -> None:
+        """Let all runs of this process look whether there is room for them now."""
+        for drive in self._drives.values():
+            drive.look_up()
 
     def _take_over(self, run: str) -> bool:
         """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""

@@ -16,6 +16,7 @@ from corral.adapter import AgentProfile
 from corral.config import Config
 from corral.engine import briefing, recording
 from corral.engine.outfit import outfit
+from corral.engine.routing import History, routed
 from corral.errors import BadFlow, BadRequest
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Request
@@ -23,6 +24,7 @@ from corral.rules import strategies
 from corral.rules.flows import shapes
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.flows.tree import Mistake
+from corral.rules.routing import AUTO
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
@@ -34,14 +36,24 @@ STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
 
-def build(request: Request, settings: Config, repo: Path) -> Flow:
+def build(request: Request, settings: Config, repo: Path, history: History) -> Flow:
     """Return the flow that a request means, ready to be carried out."""
     flow = _from_file(request, settings, repo) if request.flow is not None else _by_strategy(request, settings)
+    if request.flow is not None:
+        flow = structs.replace(flow, nodes=tuple(_unnamed(node, request, settings) for node in flow.nodes))
+    flow = routed(flow, settings, history, lambda text: _choice(text, settings))
     if request.judge and not any(node.rivals for node in flow.nodes):
         raise BadRequest("--judge: there is no race, so nothing to compare", hint="name several agents: --agent a,b")
     limits = [limit for limit in (flow.budget_usd, _budget(request, settings)) if limit is not None]
     flow = structs.replace(flow, budget_usd=min(limits) if limits else None)
     return structs.replace(flow, nodes=tuple(_ready(node, flow, request, settings, repo) for node in flow.nodes))
+
+
+def _unnamed(node: Node, request: Request, settings: Config) -> Node:
+    """Put the person's agent in where a flow file names none and theirs is to be found yet."""
+    asked = request.agents or (settings.defaults.agent,)
+    left_open = node.kind == "task" and not node.agent.name and tuple(asked) == (AUTO,)
+    return structs.replace(node, agent=AgentChoice(AUTO)) if left_open else node
 
 
 def template(name: str) -> str:
@@ -66,7 +78,7 @@ def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
         )
     folder = Path(request.flow_file).parent if request.flow_file else repo
     known = Known(
-        agents=frozenset(agents.names(settings.agents)),
+        agents=frozenset((*agents.names(settings.agents), AUTO)),
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested(name, (folder, repo / ".corral" / "flows", TEMPLATES)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from corral.engine.asking import Desk
@@ -16,8 +17,9 @@ from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
 from corral.engine.money import allowed_usd
 from corral.engine.orders import Orders
+from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
-from corral.errors import CorralError
+from corral.errors import CorralError, StoreTrouble
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt
@@ -38,7 +40,9 @@ class Drive:
         self.run, self.owner, self.store, self._place, self.listen = run, owner, store, place, listen
         self._landings: Landings | None = None
         self.plan = store.run(run).plan
-        self.schedule = Schedule(self.plan.flow, self.plan.retry)
+        self._slots = Slots(store, run, owner, self.plan)
+        self.schedule = Schedule(self.plan.flow, self.plan.retry, room=self._slots)
+        self.slot_freed: Callable[[], None] = lambda: None  #: other runs of this process may wait for it
         self.courses: dict[str, Course] = {}
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._orders = Orders(self)
@@ -72,6 +76,9 @@ class Drive:
             await asyncio.gather(*self._background, *self._driven.values(), self._gates.close(), return_exceptions=True)
             if self._landings:
                 await self._landings.close()
+            with contextlib.suppress(StoreTrouble):  # then others learn of it when this process is gone
+                self._slots.leave()
+            self.slot_freed()
         self.store.flush()
 
     def stop(self, reason: str) -> None:
@@ -122,8 +129,8 @@ class Drive:
             self._move("paused", reason)
 
     def look_up(self) -> None:
-        """Look whether a person has answered."""
-        if self._gates.waiting:
+        """Look whether a person has answered, or others left room."""
+        if self._gates.waiting or self._slots.news(time.time()):
             self._wake.set()
 
     async def _turn(self) -> bool:
@@ -132,12 +139,22 @@ class Drive:
             if not self._driven:
                 self._rest(self._pausing)
                 return True
+            with self.store.transaction():
+                self._slots.open_turn(time.time())
+                self._slots.close_turn({})
             await self._something_happens(None)
             return False
+        now = time.time()
         with self.store.transaction():
+            freed = self._slots.open_turn(now)
             over = [*self._gates.answered(), *(self._landings.ended() if self._landings else ())]
             answered = [action for settle in over for action in self.schedule.ended(settle)]
-            finished, wait, records = self._act([*answered, *self.schedule.decide(time.time())])
+            decided = self.schedule.decide(now)
+            if self._slots.close_turn(self.schedule.waiting):
+                self.note(Noted("waits: as many are at work as [limits] allow"))
+            finished, wait, records = self._act([*answered, *decided])
+        if freed:
+            self.slot_freed()
         for record in records:  # driven only once it is stored that they are
             self._drive(record)
         if not finished:
@@ -157,6 +174,8 @@ class Drive:
         waits = [action for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(waits, key=lambda action: action.time)) if waits else None
         merging = self._landings is not None and self._landings.at_work
+        if self._slots.waiting:
+            wait = LOOK_AGAIN_SECONDS if wait is None else min(wait, LOOK_AGAIN_SECONDS)
         idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
         if idle and self.schedule.held and not self._gates.waiting:
             self._move("paused", "paused: " + ", ".join(sorted(self.schedule.held)))
@@ -176,6 +195,7 @@ class Drive:
                 return self._new_attempt(action)
             case GoOn():
                 sweep(action.attempt)  # first of all: what may be left of it from the engine that died
+                self._slots.hold(action.attempt, action.record.attempt.agent)  # it had one: it waits for none
                 return action.record
             case Halt():
                 self._halt(action)
@@ -212,6 +232,7 @@ class Drive:
             if task.done():
                 record = self.courses.pop(attempt).record
                 del self._driven[attempt]
+                self._slots.over(attempt)
                 task.result()  # our own fault is raised here, after it was recorded
                 self.schedule.heard(record, driven=False)
 
@@ -243,6 +264,7 @@ class Drive:
         if before:
             self._after(record, before, action)
         self.store.save_attempt(record)
+        self._slots.hold(name, action.agent.name)
         self.store.move_node(self.run, NodeState(id=action.node, status="running"))
         self.note(Moved(f"attempt {name}", "running", f"{action.agent}, try {action.number}"), action.node, name)
         return record

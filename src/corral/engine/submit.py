@@ -17,6 +17,7 @@ from corral.config import Config
 from corral.engine import flowing, scoping
 from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
+from corral.engine.routing import History
 from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
@@ -42,17 +43,21 @@ class Submission(Struct, frozen=True):
     explained: Explained
 
 
-async def prepare(request: Request, state: Path, glances: Glances | None = None) -> Submission:
+async def prepare(request: Request, state: Path, history: History, glances: Glances | None = None) -> Submission:
     """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     try:
-        return await _prepare(request, state, looking, glances)
+        return await _prepare(request, state, history, looking, glances)
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
         await asyncio.gather(*looking, return_exceptions=True)
 
 
 async def _prepare(
-    request: Request, state: Path, looking: list[asyncio.Task[Any]], glances: Glances | None
+    request: Request,
+    state: Path,
+    history: History,
+    looking: list[asyncio.Task[Any]],
+    glances: Glances | None,
 ) -> Submission:
     await git.version()
     folder = Path(request.repo).expanduser()
@@ -73,7 +78,7 @@ async def _prepare(
         looking += [uncommitted, hidden]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
-    flow = flowing.build(request, settings, top)
+    flow = flowing.build(request, settings, top, history)
     _try_agents(flow, settings, request)
     _try_writer(settings)
     _try_checks(flow, settings, top)
@@ -120,6 +125,8 @@ async def _prepare(
         ignore=ignore,
         merge=request.merge,
         toolbox=settings.toolbox,
+        limits=settings.limits,
+        priority=request.priority,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct, field
 
-from corral.flow import Task, TaskType
+from corral.flow import Grade, Task, TaskType
 
-Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]
 GRADES: tuple[tuple[int, Grade], ...] = ((50, "architectural"), (35, "complex"), (20, "moderate"), (10, "simple"))
 
 

@@ -18,6 +18,7 @@ from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.known import Results
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
+from corral.rules.shares import Room
 from corral.rules.waiting import Queue
 
 Undecided = Begin | GoOn | WaitUntil | Park | None  #: what a lane does that has not come to its end
@@ -74,8 +75,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Schedule:
     """One run: tell it what happened, ask it what to do."""
 
-    def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None) -> None:
-        self._flow, self._retry, self._limits = flow, retry, limits or Limits()
+    def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
+        self._flow, self._retry, self._limits, self._room = flow, retry, limits or Limits(), room
         self.nodes: dict[str, Node] = {node.id: node for node in flow.nodes}
         self._graph, self._results = Graph(flow.nodes), Results(flow)
         self._states = {name: NodeState(id=name) for name in self.nodes}
@@ -391,6 +392,8 @@ class Schedule:
             case Begin() if self._has_slot(found):
                 self._states[node.id].status = "running"
                 self._starting.append(found.agent.name)
+                if self._room:
+                    self._room.take(found.agent.name)
                 return [found]
             case GoOn() | Park():
                 return [found]
@@ -472,9 +475,17 @@ class Schedule:
     def _free(self, agent: str) -> bool:
         """Tell whether one more attempt of an agent may be at work."""
         most = self._limits.per_agent.get(agent)
-        if most is None or most >= self._parallel:
-            return True
-        return [*self._driven.values(), *self._left.values(), *self._starting].count(agent) < most
+        if most is not None and most < self._parallel:
+            at_work = [*self._driven.values(), *self._left.values(), *self._starting]
+            if at_work.count(agent) >= most:
+                return False
+        return self._room is None or self._room.free(agent)
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many more attempts of which agent would begin if other runs left room for them."""
+        most = self._parallel - self._at_work_now
+        return {agent: min(count, most) for agent, count in self._queue.counts().items()} if most > 0 else {}
 
     # --- the end of a node, and of all
 

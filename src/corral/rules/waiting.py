@@ -17,6 +17,10 @@ class Queue:
         """Tell whether somebody waits whose agent is free."""
         return any(nodes and free(agent) for agent, nodes in self._waiting.items())
 
+    def counts(self) -> dict[str, int]:
+        """Return how many wait for each agent."""
+        return {agent: len(nodes) for agent, nodes in self._waiting.items() if nodes}
+
     def add(self, agent: str, node: str, *, first: bool = False) -> None:
         """Let a node wait; `first`: it was its turn, and there was no slot after all."""
         waiting = self._waiting.setdefault(agent, OrderedDict())

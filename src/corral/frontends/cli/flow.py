@@ -81,6 +81,7 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would run, in which order and about how dear.")
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.")
 @click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
@@ -96,6 +97,8 @@ def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) ->
         name = await submitted(engine, request, shown)
         found = engine.flow_of(name)
         shown.draw(found)
+        if found.why:
+            shown.say(found.why)
         shown.say(f"run {name}: {found.name}, {len(found.nodes)} nodes")
         return await engine.drive(name, shown.hear, patient=shown.patient)
 

@@ -91,7 +91,9 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option("--merge", type=click.Choice(["never", "auto"]), default="never", help="Land what is done.  [never]")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
-@click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="With --detach: more is sooner.  [0]")
+@click.option(
+    "--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.  [0]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 def run(  # noqa: PLR0913 -- what Click hands over
@@ -120,7 +122,7 @@ def run(  # noqa: PLR0913 -- what Click hands over
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
     more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
-    request = Request(prompt=task, tasks=more, type=type_, **options)  # type: ignore[arg-type]
+    request = Request(prompt=task, tasks=more, type=type_, priority=priority, **options)  # type: ignore[arg-type]
     if explain:
         return _explain(request, as_json=as_json)
     if detach:

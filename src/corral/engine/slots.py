@@ -1,0 +1,115 @@
+"""The slots of one run: taken in the transaction in which an attempt begins, freed when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
+from corral.rules.shares import share
+from corral.world import custody
+from corral.world.store import slots
+from corral.world.store.slots import Mine, Seen
+from corral.world.store.sqlite import Store
+
+LOOK_AGAIN_SECONDS = 1.0  #: a process that is killed says nothing when it goes
+
+
+class Slots:
+    """What one run holds and waits for, among all runs of all processes."""
+
+    def __init__(self, store: Store, run: str, owner: str, plan: RunPlan) -> None:
+        self._store, self._plan = store, plan
+        self._mine = Mine(run=run, owner=owner, repo=plan.repo)
+        self._limited = plan.limits != SlotLimits()
+        self._freed: list[str] = []
+        self._seen, self._held = Seen(), list[SlotHeld]()
+        self._others: list[SlotWant] = []
+        self._own: dict[str, SlotWant] = {}
+        self._since = self._now = 0.0
+        self._refused: set[str] = set()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something would begin if others were not at work."""
+        return bool(self._own)
+
+    def news(self, now: float) -> bool:
+        """Tell whether something changed that this run waits for."""
+        return self.waiting and slots.look(self._store, now) != self._seen
+
+    # --- one turn, in one transaction
+
+    def open_turn(self, now: float) -> bool:
+        """Give back what is over, and look how things stand; return whether something was given back."""
+        freed, self._freed, self._now = self._freed, [], now
+        for attempt in freed:
+            slots.free(self._store, attempt)
+        if self._limited:
+            slots.free_dead(self._store, self._mine, now, custody.alive)
+            self._refused = set()
+            self._look()
+        return bool(freed)
+
+    def free(self, agent: str) -> bool:
+        """Tell whether one more attempt of an agent may begin now."""
+        if not self._limited:
+            return True
+        if agent in self._refused:  # in one turn there is never more room than before
+            return False
+        mine = self._want(agent, 1)
+        if share(self._held, [*self._others, mine])[self._mine.run, agent]:
+            return True
+        self._refused.add(agent)
+        return False
+
+    def take(self, agent: str) -> None:
+        """Count one in that is about to begin; whoever got one stands at the end of the line."""
+        self._held.append(SlotHeld(self._mine.run, agent, self._mine.repo))
+        self._since = self._now
+
+    def hold(self, attempt: str, agent: str) -> None:
+        slots.hold(self._store, self._mine, attempt, agent)
+
+    def over(self, attempt: str) -> None:
+        """Give a slot back at the next turn."""
+        self._freed.append(attempt)
+
+    def close_turn(self, waiting: Mapping[str, int]) -> bool:
+        """Let others know what this run waits for; return whether it begins to wait."""
+        if not self._limited:
+            return False
+        waited = self.waiting
+        if not waited and not self._since:
+            self._since = self._now
+        wanted = {agent: self._want(agent, waiting[agent]) for agent in self._refused if waiting.get(agent)}
+        for agent in self._own.keys() - wanted.keys():
+            slots.unwant(self._store, self._mine.run, agent)
+        for agent, want in wanted.items():
+            if self._own.get(agent) != want:
+                slots.want(self._store, self._mine, want)
+        self._own = wanted
+        if not wanted:
+            self._since = 0.0
+        self._seen = slots.look(self._store, self._now)
+        return bool(wanted) and not waited
+
+    def leave(self) -> None:
+        """Give all back: nobody drives the run any more."""
+        slots.leave(self._store, self._mine)
+        self._own = {}
+
+    def _look(self) -> None:
+        self._seen = slots.look(self._store, self._now)
+        self._held = list(self._seen.held)
+        self._others = [want for want in self._seen.wants if want.run != self._mine.run]
+
+    def _want(self, agent: str, count: int) -> SlotWant:
+        return SlotWant(
+            run=self._mine.run,
+            agent=agent,
+            repo=self._mine.repo,
+            count=count,
+            priority=self._plan.priority,
+            since=self._since or self._now,
+            limits=self._plan.limits,
+        )

@@ -1,0 +1,90 @@
+"""Flows written in Python: the same file, the same mistakes, the same run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import corral as library
+from corral.errors import BadRequest
+from tests.rig.command import Corral
+from tests.rig.flows import doer, write
+
+PROGRAM = """
+import sys
+import corral
+
+flow = corral.Flow("greeting", defaults={"agent": "doer"})
+flow.input("name", default="ada")
+flow.task("write", "Write it\\nDO: echo hello {{name}} > hello.txt", checks=["test -s hello.txt"])
+flow.run_command("look", "grep -q hello hello.txt", needs=["write"])
+flow.task("more", "Add\\nDO: echo more >> hello.txt", needs=["look"])
+flow.merge("land", into="main", needs=["more"])
+heard = []
+run = corral.run(flow, repo=sys.argv[1], inputs={"name": "grace"}, listen=heard.append)
+print(run.status, *[f"{node.id}={node.status}" for node in run.nodes], bool(heard))
+"""
+
+
+@pytest.mark.slow
+def test_a_flow_from_python_runs_to_its_end(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, repo.folder], env=corral.env, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split() == ["done", "write=done", "look=done", "more=done", "land=done", "True"], ran
+    assert (repo.folder / "hello.txt").read_text() == "hello grace\nmore\n"
+    assert [run["status"] for run in corral("ls", "--json").json] == ["done"]
+
+
+def test_both_forms_are_flow_files(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    flow = library.Flow("forms", budget=2.0, on_failure="stop")
+    flow.task("design", "Design", agent="doer", output={"files": ["string"]})
+    flow.task(
+        "build",
+        "Build {{item}}",
+        agent="doer",
+        needs=[{"node": "design", "on": "success"}],
+        for_each="design.output.files",
+    )
+    flow.run_command("look", "ls", needs=["build"], timeout="1m")
+    flow.gate("ok", "Land it?", needs=["look"], default="yes", deadline="1h")
+    flow.merge("land", needs=["ok"])
+    drawn = [
+        corral("flow", "graph", write(corral, text, name), "--repo", repo.folder, "--json").json
+        for text, name in ((flow.to_json(), "flow.json"), (flow.to_yaml(), "flow.yaml"))
+    ]
+    assert drawn[0] == drawn[1]
+    assert "land" in json.dumps(drawn[0])
+
+
+def test_mistakes_are_told_all_at_once_and_nothing_starts(corral: Corral, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = corral.repo()
+    for name, value in corral.env.items():
+        monkeypatch.setenv(name, value)
+    flow = library.Flow("wrong")
+    flow.task("a", "A", needs=["nobody"]).task("b", "B", agent="no-such-agent")
+    with pytest.raises(BadRequest) as raised:
+        library.run(flow, repo=repo.folder)
+    assert "`nobody`, which is no node" in str(raised.value)
+    assert "no agent is called `no-such-agent`" in str(raised.value)
+    assert corral("ls", "--json").json == []
+    with pytest.raises(BadRequest, match="already"):
+        flow.task("a", "again")
+    with pytest.raises(BadRequest, match="cannot be written down"):
+        library.Flow("odd").input("x", default=object()).to_json()
+
+
+def test_our_commands_start_without_it(tmp_path: Path) -> None:
+    program = (
+        "import sys, corral; corral.__version__; print('corral.python_api' in sys.modules, 'asyncio' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "False"]
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = library.nothing  # type: ignore[attr-defined]
