@@ -132,6 +132,7 @@ class Request(Struct, frozen=True, kw_only=True):
     flow: str | None = None  #: the text of a flow file
     flow_file: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    draft: bool = False  #: it is only looked at: inputs may be without a value
     type: TaskType | None = None
     files: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()

@@ -81,6 +81,7 @@ def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
         agents=frozenset((*agents.names(settings.agents), AUTO)),
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested(name, (folder, repo / ".corral" / "flows", TEMPLATES)),
+        draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
     if found.flow is None:

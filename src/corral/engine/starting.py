@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.engine.host import Host
 from corral.engine.recorder import Recorder
-from corral.errors import CorralError
+from corral.errors import SetupFailed
 from corral.events import Noted
 from corral.flow import Node
 from corral.world import merging
@@ -26,7 +26,7 @@ async def find_base(recorder: Recorder, node: Node, host: Host) -> None:
 async def _with_marks(recorder: Recorder, node: Node, host: Host, found: Combined) -> Combined:
     paths = [each.path for each in found.conflicts]
     if node.kind == "run":
-        raise CorralError(
+        raise SetupFailed(  # another try would meet the same
             f"the work of the nodes before it does not go together: {', '.join(paths[:5])}",
             hint="put a task between them, whose agent resolves it",
         )

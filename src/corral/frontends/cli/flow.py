@@ -51,7 +51,7 @@ def _inputs(command: F) -> F:
 @json_option
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
     """Find everything that is wrong with FILE: each mistake with its line and column, on stderr, exit code 2."""
-    found = _prepared(flow_request(file, **options)).plan.flow
+    found = _prepared(flow_request(file, draft=True, **options)).plan.flow
     if as_json:
         click.echo(msgspec.json.encode({"name": found.name, "nodes": [node.id for node in found.nodes]}).decode())
     else:
@@ -65,7 +65,7 @@ def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -
 @json_option
 def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Draw FILE: who comes after whom."""
-    found = _prepared(flow_request(file, **options)).plan.flow
+    found = _prepared(flow_request(file, draft=True, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: "\n".join(pictures.text(found)),
         "mermaid": lambda: pictures.mermaid(found),

@@ -35,7 +35,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "with": {"type": "object", "description": "values for that flow's inputs"},
     "needs": {"type": "array", "items": EDGE, "description": "nodes that come before it"},
     "when": {**TEXT, "description": "it starts only if this holds"},
-    "for_each": {**TEXT, "description": "it is done once for each item of this list"},
+    "for_each": {"type": ["string", "array"], "description": "it is done once for each item of this list"},
     "agent": TEXTS,
     "race": TEXTS,
     "model": TEXT,

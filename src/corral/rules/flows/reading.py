@@ -36,6 +36,7 @@ class Known(Struct, frozen=True, kw_only=True):
     agents: frozenset[str] | None = None
     roles: frozenset[str] | None = None
     nested: Callable[[str], str | None] = lambda _: None  #: text of another flow file, by its name in this one
+    draft: bool = False  #: inputs may be without a value: the file is only looked at
 
 
 class Read(Struct, frozen=True):
@@ -102,7 +103,9 @@ class _Reader:
             elif table.has("default"):
                 self.inputs[self._prefix + name] = table.plain("default")
             else:
-                table.wrong(f"the input `{name}` has no value", f"--input {name}=..., or a default")
+                self.inputs[self._prefix + name] = f"<{name}>"
+                if not self._known.draft:
+                    table.wrong(f"the input `{name}` has no value", f"--input {name}=..., or a default")
         for name in given:
             if name not in declared:
                 top.wrong(f"there is no input `{name}`", "known: " + (", ".join(sorted(declared)) or "none"))
@@ -114,7 +117,7 @@ class _Reader:
             return []
         table.only((kinds[0], *COMMON, *OWN[kinds[0]]))
         needs = self._needs(table)
-        when, for_each = table.expression("when"), table.expression("for_each")
+        when, for_each = table.expression("when"), table.listing("for_each")
         if kinds[0] == "flow":
             return self._nested(name, table, needs, when)
         merged = table.over(defaults, OWN[kinds[0]])

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from corral.config import duration
 from corral.errors import BadRequest
 from corral.rules.flows import filling
@@ -83,6 +85,15 @@ class Table:
         text = "true" if self.plain(name) is True else "false" if self.plain(name) is False else self.text(name)
         if text is not None:
             self.guarded(name, lambda: Expression(text))
+        return text
+
+    def listing(self, name: str) -> str | None:
+        """Return an expression for a list; one that is written out is one too."""
+        value = self.plain(name)
+        if not isinstance(value, list):
+            return self.expression(name)
+        text = msgspec.json.encode(value).decode()
+        self.guarded(name, lambda: Expression(text))
         return text
 
     def guarded(self, name: str, read: Callable[[], T]) -> T | None:
