@@ -184,3 +184,18 @@ def test_parts_of_several_attempts_become_one_checked_result(corral: Corral) -> 
     assert not (repo.folder / "old.txt").exists()
     assert corral("undo", "@last").code == 0
     assert (repo.folder / "a.txt").read_text() == "a\n"
+
+
+def test_tasks_of_one_run_that_clash_are_settled_like_any_conflict(corral: Corral) -> None:
+    repo = corral.repo(files={"price.txt": "4\n"})
+    flow = corral.root / "two.yaml"
+    flow.write_text('nodes:\n  a: {run: "echo 7 > price.txt"}\n  b: {run: "echo 8 > price.txt"}\n')
+    assert corral("flow", "run", flow, "--repo", repo.folder, "--json").code == 0
+    assert corral("merge", "@last").code == 3
+    assert (repo.folder / "price.txt").read_text() == "4\n"
+    landed = corral("merge", "@last", "--resolve", "price.txt=theirs")
+    assert landed.code == 0, landed
+    assert (repo.folder / "price.txt").read_text() == "8\n"
+    assert corral("undo", "@last").code == 0
+    assert corral("merge", "@last", "--strategy", "ours").code == 0
+    assert (repo.folder / "price.txt").read_text() == "7\n"

@@ -21,7 +21,7 @@ from corral.rules import naming
 from corral.world import landing, merging, resolving
 from corral.world.git import Change, Repository
 from corral.world.landing import Moved
-from corral.world.merging import Merged
+from corral.world.merging import Combined, Merged
 from corral.world.scope import Machine
 from corral.world.store import inbox, merges
 from corral.world.store.sqlite import Store
@@ -240,15 +240,27 @@ class Merger:
             request = structs.replace(request, heads=waiting.heads, proofs=waiting.proofs)
         if request.heads:
             message = rules.message(self.run, [], squashed=True, into="")
-            made = await merging.combine(self.repository, request.heads, message)
+            made = await self._combined(request, request.heads, message)
             return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
         pairs = rules.chosen(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
-        combined = await merging.combine(
-            self.repository, commits, rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
-        )
+        message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
+        combined = await self._combined(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]
         return self._candidate(kept, combined.commit, combined.conflicts)
+
+    async def _combined(self, request: MergeRequest, commits: Sequence[str], message: str) -> Combined:
+        """Make one commit of several; where they do not go together, by the strategy and the choices that were made."""
+        combined = await merging.combine(self.repository, commits, message)
+        if combined.commit is not None:
+            return combined
+        sum_so_far = commits[0]
+        for place, commit in enumerate(commits[1:], 2):
+            merged = await self.merge_with(request, sum_so_far, commit)
+            if merged.conflicts:
+                return combined
+            sum_so_far = await merging.commit_tree(self.repository, merged.tree, commits[:place], message)
+        return Combined(sum_so_far)
 
     def _candidate(
         self, pairs: Sequence[tuple[NodeState, Attempt]], commit: str | None, conflicts: tuple[Conflict, ...] = ()
