@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec import Struct
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from corral.errors import BadFlow, BadRequest, Conflicting, CorralError, NotFound, Stopped, StoreTrouble, Untrusted
 
@@ -70,18 +71,35 @@ def of_error(error: CorralError) -> Response:
     return problem(500, "trouble", str(error), error.hint)
 
 
+def as_page(request: Request, answer: Response) -> Response:
+    """Return an error as a person reads it, if a browser asked for a screen; who is not known is asked for a token."""
+    wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+    if not wants_page or "hx-request" in request.headers:
+        return answer
+    if answer.status_code == 401:
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?then={quote(target)}" if request.method == "GET" else "/login", 303)
+    from corral.frontends.web.pages.frame import templates  # noqa: PLC0415 -- the API alone needs no templates
+
+    told = msgspec.json.decode(answer.body, type=Problem)
+    hint = "" if told.code == "not_found" and "openapi" in told.hint else told.hint
+    page = templates().get_template("trouble.html").render(title=told.title, detail=told.detail, hint=hint)
+    return HTMLResponse(page, answer.status_code)
+
+
 def install(app: FastAPI) -> None:
     """Give every error this form."""
 
-    async def ours(_: Request, error: Exception) -> Response:
-        return of_error(error) if isinstance(error, CorralError) else problem(500, "trouble", "", "")
+    async def ours(request: Request, error: Exception) -> Response:
+        answer = of_error(error) if isinstance(error, CorralError) else problem(500, "trouble", "", "")
+        return as_page(request, answer)
 
-    async def plain(_: Request, error: Exception) -> Response:
+    async def plain(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = str(error.detail) if isinstance(error, HTTPException) else ""
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "refused")
-        return problem(status, code, detail, "see /api/v1/openapi.json", headers)
+        return as_page(request, problem(status, code, detail, "see /api/v1/openapi.json", headers))
 
     async def invalid(_: Request, error: Exception) -> Response:
         found: list[Any] = list(error.errors()) if isinstance(error, RequestValidationError) else []

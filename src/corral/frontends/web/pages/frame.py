@@ -1,0 +1,77 @@
+"""What all screens share: templates, words for amounts and times, and the frame around them."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from corral import __version__
+from corral.engine.access import csrf_of
+from corral.frontends.web.auth import Caller
+from corral.frontends.web.pages import words
+from corral.frontends.web.site import site_of
+
+HERE = Path(__file__).parent.parent
+STATIC = HERE / "static"
+
+
+class Screen(NamedTuple):
+    """One entry of the menu."""
+
+    path: str
+    title: str
+    key: str  #: opens it after `g`
+
+
+SCREENS = (
+    Screen("/", "Now", "n"),
+    Screen("/runs", "Runs", "r"),
+    Screen("/inbox", "Inbox", "i"),
+    Screen("/cost", "Cost", "c"),
+    Screen("/flows", "Flows", "f"),
+    Screen("/agents", "Agents", "a"),
+    Screen("/settings", "Settings", "s"),
+)
+
+
+def show(request: Request, caller: Caller, template: str, **values: Any) -> Response:  # noqa: ANN401 -- any value is shown
+    """Answer with a whole screen, or with a part of one (a template whose name begins with `_`)."""
+    if not template.startswith("_"):
+        values["menu"] = SCREENS
+        values["waiting"] = len(site_of(request).engine.inbox())
+    values["csrf"] = csrf_of(caller.cookie) if caller.cookie else ""
+    values["may"] = caller.token.may
+    values["here"] = request.url.path
+    values["nonce"] = request.state.nonce
+    return HTMLResponse(templates().get_template(template).render(values))
+
+
+def go_to(path: str) -> Response:
+    """Answer a form so that the browser opens another screen; htmx heeds the header."""
+    return Response(status_code=204, headers={"HX-Redirect": path})
+
+
+@cache
+def templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals |= {"asset": asset, "version": __version__}
+    made.filters |= {
+        name: getattr(words, name) for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count")
+    }
+    return made
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the address of a file of ours; it changes with the content, so browsers may keep it."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?{digest}"

@@ -1,0 +1,51 @@
+"""A new task: what is to be done, by whom, and how it is proven."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine.doctor import list_agents
+from corral.frontends.web.api.bodies import Submission
+from corral.frontends.web.api.runs import enqueue
+from corral.frontends.web.auth import Reader, Runner, form
+from corral.frontends.web.pages import frame
+from corral.frontends.web.problems import Refused
+from corral.frontends.web.site import Here
+
+router = APIRouter()
+Strategy = Literal["single", "multi", "parallel", "race", "auto"]
+
+
+@router.get("/new")
+async def ask(request: Request, site: Here, caller: Reader) -> Response:
+    agents = [agent for agent in await list_agents(site.engine, strict=False) if agent.program]
+    return frame.show(request, caller, "new.html", agents=agents, roots=site.settings.roots)
+
+
+@router.post("/new")
+async def submit(request: Request, site: Here, caller: Runner) -> Response:
+    """Put it into the queue, and open its screen."""
+    given = await form(request)
+    wanted = Submission(
+        task=given.get("task", "").strip(),
+        repo=given.get("repo", "").strip(),
+        agents=tuple(each.strip() for each in given.get("agents", "").split(",") if each.strip()),
+        strategy=cast("Strategy | None", given.get("strategy") or None),
+        checks=tuple(each.strip() for each in given.get("checks", "").splitlines() if each.strip()),
+        budget_usd=_amount(given.get("budget", "").strip()),
+        timeout=given.get("timeout", "").strip() or None,
+        merge="auto" if given.get("merge") else "never",
+    )
+    run, _ = await enqueue(site, caller, wanted)
+    return frame.go_to(f"/runs/{run}")
+
+
+def _amount(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise Refused(422, "invalid", f"budget: `{text}` is no amount of dollars", hint="as 1.50") from None

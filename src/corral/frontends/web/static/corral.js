@@ -1,0 +1,148 @@
+// What every screen does: hear what happens, say what went wrong, obey keys. No screen asks again and again: it is told.
+"use strict";
+
+// --- live: one stream of events; parts of a screen that show them ask for themselves anew (hx-trigger="corral:tick from:body")
+const TICK_MS = 400;
+const corral = (window.corral = { listeners: [], onEvent: (listener) => corral.listeners.push(listener) });
+
+function live(words, state) {
+  const place = document.getElementById("live");
+  place.textContent = words;
+  place.dataset.state = state;
+}
+
+function listen() {
+  const address = document.body.dataset.events;
+  if (!address) return;
+  const source = new EventSource(address);
+  let due = null;
+  const tick = () => {
+    due = null;
+    document.body.dispatchEvent(new CustomEvent("corral:tick"));
+    countInbox();
+  };
+  const heard = () => { due ??= setTimeout(tick, TICK_MS); };
+  let lost = false;
+  source.onopen = () => {
+    live("live: what happens is shown at once", "on");
+    if (lost) heard(); // what was missed meanwhile
+    lost = false;
+  };
+  source.onerror = () => {
+    lost = true;
+    live("the server does not answer; trying again…", "off");
+  };
+  source.onmessage = (message) => {
+    const event = JSON.parse(message.data);
+    for (const listener of corral.listeners) listener(event);
+    heard();
+  };
+  source.addEventListener("end", () => {
+    source.close();
+    live("this run is over", "over");
+    heard();
+  });
+  window.addEventListener("pagehide", () => source.close());
+}
+
+async function countInbox() {
+  const answer = await fetch("/inbox/count");
+  if (!answer.ok) return;
+  const place = document.getElementById("inbox-count"), count = Number(await answer.text());
+  place.hidden = !count;
+  place.firstChild.textContent = count;
+}
+
+// --- words for what went wrong: beside the form it belongs to, or as a note that stays until it is closed
+function complain(form, title, hint) {
+  const place = form?.querySelector("[data-problem]");
+  const told = document.createElement("div");
+  told.className = "problem";
+  const words = document.createElement("p");
+  words.textContent = title;
+  told.append(words);
+  if (hint) {
+    const more = document.createElement("p");
+    more.className = "hint";
+    more.textContent = "hint: " + hint;
+    told.append(more);
+  }
+  if (place) return place.replaceChildren(told);
+  const close = document.createElement("button");
+  close.type = "button";
+  close.textContent = "Close";
+  close.onclick = () => told.remove();
+  told.append(close);
+  document.getElementById("toasts").replaceChildren(told);
+}
+corral.complain = complain;
+
+document.addEventListener("htmx:responseError", (event) => {
+  const { xhr, elt } = event.detail;
+  if (xhr.status === 401) return void (location.href = "/login");
+  let problem = { detail: `the server said ${xhr.status}`, hint: "" };
+  try { problem = JSON.parse(xhr.responseText); } catch { /* not ours: its status has to do */ }
+  complain(elt.closest("form"), problem.detail, problem.hint);
+});
+document.addEventListener("htmx:sendError", (event) => complain(event.detail.elt.closest("form"), "the server does not answer", "is `corral serve` still running?"));
+document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.querySelector?.("[data-problem]")?.replaceChildren());
+
+// A button that takes time says what it does: data-busy="merging…"
+document.addEventListener("htmx:beforeSend", (event) => {
+  for (const button of event.detail.elt.matches("[data-busy]") ? [event.detail.elt] : event.detail.elt.querySelectorAll("[data-busy]")) {
+    button.dataset.idle = button.textContent;
+    button.textContent = button.dataset.busy;
+    button.disabled = true;
+  }
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  for (const button of event.detail.elt.matches("[data-idle]") ? [event.detail.elt] : event.detail.elt.querySelectorAll("[data-idle]")) {
+    button.textContent = button.dataset.idle;
+    delete button.dataset.idle;
+    button.disabled = false;
+  }
+});
+
+// --- keys
+let before = "";
+let row = -1;
+corral.keys = {}; // screens add their own: corral.keys["s"] = () => …
+
+function move(step) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  if (!rows.length) return;
+  rows[row]?.classList.remove("chosen");
+  row = Math.max(0, Math.min(rows.length - 1, row + step));
+  rows[row].classList.add("chosen");
+  rows[row].scrollIntoView({ block: "nearest" });
+  (rows[row].querySelector("a, button") ?? rows[row]).focus({ preventScroll: true });
+}
+
+function theme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("corral-theme", root.dataset.theme);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
+  const key = event.key;
+  const wanted = before === "g" ? document.querySelector(`nav [data-key="${CSS.escape(key)}"]`) : null;
+  before = before === "g" ? "" : key;
+  if (wanted) wanted.click();
+  else if (key === "/") document.getElementById("find").focus();
+  else if (key === "?") document.getElementById("keys-dialog").showModal();
+  else if (key === "j") move(1);
+  else if (key === "k") move(-1);
+  else if (key === "t") theme();
+  else if (corral.keys[key]) corral.keys[key](event);
+  else if (document.querySelector(`[data-key-alone="${CSS.escape(key)}"]`)) document.querySelector(`[data-key-alone="${CSS.escape(key)}"]`).click();
+  else return;
+  event.preventDefault();
+});
+document.getElementById("theme").onclick = theme;
+document.getElementById("keys").onclick = () => document.getElementById("keys-dialog").showModal();
+for (const opener of document.querySelectorAll("[data-opens]")) opener.onclick = () => document.getElementById(opener.dataset.opens).showModal();
+
+listen();

@@ -1,0 +1,34 @@
+"""What tests of the page share: one browser for all, a server for each."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.rig.browser import Eyes, looking, started
+from tests.rig.command import Corral
+from tests.rig.repository import Repo
+from tests.rig.server import Server, serving
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with started() as going:
+        yield going
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+@pytest.fixture
+def server(corral: Corral) -> Iterator[Server]:
+    with serving(corral, corral.root) as going:
+        yield going
+
+
+@pytest.fixture
+def eyes(browser: Browser, server: Server) -> Iterator[Eyes]:
+    with looking(browser, server) as going:
+        yield going

@@ -1,0 +1,95 @@
+"""Now and history: empty they teach, then they show what happens by themselves."""
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.rig.browser import Eyes, examine, looking
+from tests.rig.repository import Repo
+from tests.rig.server import Server
+
+pytestmark = pytest.mark.slow
+
+WRITES = '[[step]]\nwrite = "hello.txt"\ntext = "hello\\n"\n'
+HANGS = '[[step]]\nsay = "started"\n[[step]]\nhang = 600\n'
+
+
+def submitted(server: Server, repo: Repo, task: str, script: str = WRITES) -> str:
+    agents = [server.corral.script(script)]
+    return server.client.submit(task, repo=str(repo.folder), agents=agents).run
+
+
+def test_empty_screens_teach(browser: Browser, server: Server) -> None:
+    for path, name in (("/", "now-empty"), ("/runs", "runs-empty"), ("/new", "new")):
+        examine(browser, server, path, name)
+    with looking(browser, server) as eyes:
+        expect(eyes.open("/").get_by_text("Nothing runs")).to_be_visible()
+        assert "corral run" in eyes.page.inner_text("main")
+
+
+def test_what_happens_is_shown_without_asking_again(eyes: Eyes, server: Server, repo: Repo) -> None:
+    page = eyes.open("/")
+    running = submitted(server, repo, "hold on", HANGS)
+    expect(page.locator(f"#now-{running}")).to_contain_text("running")
+    done = submitted(server, repo, "write it down")
+    expect(page.locator(f"#run-{done}")).to_contain_text("done")
+    eyes.shot("now")
+    server.client.stop(running)
+    expect(page.locator(f"#run-{running}")).to_contain_text("stopped")
+
+
+def test_history_is_searched(eyes: Eyes, server: Server, repo: Repo) -> None:
+    for task in ("paint the fence", "mend the gate"):
+        submitted(server, repo, task)
+    page = eyes.open("/runs")
+    expect(page.locator("[data-row]")).to_have_count(2)
+    page.get_by_label("Words in the task").fill("fence")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    assert "q=fence" in page.url
+    page.get_by_label("Words in the task").fill("nosuch")
+    expect(page.get_by_text("No run is like that")).to_be_visible()
+
+
+def test_keys_move_about(eyes: Eyes, server: Server, repo: Repo) -> None:
+    run = submitted(server, repo, "only one")
+    page = eyes.open("/")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/runs")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == f"/runs/{run}"
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("/")
+    page.keyboard.type("only")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs?q=only")
+
+
+def test_who_is_not_known_is_asked_for_a_token_and_led_on(browser: Browser, server: Server) -> None:
+    context = browser.new_context(base_url=server.address)
+    page = context.new_page()
+    page.goto("/runs?q=fence")
+    assert "/login?then=" in page.url
+    page.fill("#token", "wrong")
+    page.click("button")
+    expect(page.get_by_text("That token is not known")).to_be_visible()
+    page.fill("#token", server.token)
+    page.click("button")
+    page.wait_for_url("**/runs?q=fence")
+    page.goto("/nosuch")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    context.close()
+
+
+def test_a_login_link_never_leads_elsewhere(server: Server) -> None:
+    for then in ("https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/ok\n"):
+        answer = server.ask("GET", f"/login?then={quote(then, safe='')}", token=None)
+        assert b'name="then" value="/"' in answer.body, then

@@ -1,0 +1,103 @@
+"""A real browser that looks at a real server: what a person sees, what the console says, what axe finds."""
+
+import contextlib
+import shutil
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
+
+from tests.rig.server import Server
+
+SHOTS = Path(__file__).parents[2] / "build" / "screens"  #: for looking at; not kept by git
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+expect.set_options(timeout=60_000)  # a busy machine is no fault of the page
+SERIOUS = ("serious", "critical")
+
+
+@contextlib.contextmanager
+def started() -> Generator[Browser]:
+    """Start Debian's Chromium; it ends with the block."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    assert program, "the tests need a browser: apt-get install chromium"
+    with sync_playwright() as playwright:
+        yield _launch(playwright, program)
+
+
+def _launch(playwright: Playwright, program: str) -> Browser:
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+
+
+class Eyes:
+    """One person before one window, logged in. Whatever the console complains of is kept."""
+
+    def __init__(self, browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> None:
+        self.server, self.kind = server, "phone" if phone else "dark" if dark else "light"
+        options: dict[str, Any] = {"viewport": PHONE if phone else WIDE, "color_scheme": "dark" if dark else "light"}
+        self._context = browser.new_context(base_url=server.address, reduced_motion="reduce", **options)
+        self._context.set_default_timeout(60_000)
+        self.page: Page = self._context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto("/login")
+        self.page.fill("#token", server.token)
+        self.page.click("button")
+        self.page.wait_for_selector("#main")
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def open(self, path: str) -> Page:
+        """Open a screen, and wait until it hears what happens."""
+        self.page.goto(path)
+        self.page.wait_for_selector("#live[data-state]")
+        return self.page
+
+    def shot(self, name: str) -> Path:
+        """Keep a picture of the whole screen."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        file = SHOTS / f"{name}-{self.kind}.png"
+        self.page.screenshot(path=file, full_page=True)
+        return file
+
+    def faults(self) -> list[str]:
+        """Return what keeps people out, as axe finds it: only what is serious."""
+        found = Axe().run(self.page).response["violations"]
+        return [
+            f"{each['id']}: {each['help']}: {[node['target'] for node in each['nodes']][:5]}"
+            for each in found
+            if each["impact"] in SERIOUS
+        ]
+
+    def wider_than_window(self) -> bool:
+        """Tell whether a person has to scroll sideways."""
+        return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
+
+    def close(self) -> None:
+        self._context.close()
+
+
+@contextlib.contextmanager
+def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> Iterator[Eyes]:
+    """Look at a server; at the end the console must have had nothing to complain of."""
+    eyes = Eyes(browser, server, phone=phone, dark=dark)
+    try:
+        yield eyes
+        assert not eyes.complaints, eyes.complaints
+    finally:
+        eyes.close()
+
+
+def examine(browser: Browser, server: Server, path: str, name: str) -> None:
+    """Look at a screen in light, in dark and on a phone: no serious fault, no sideways scrolling, a picture of each."""
+    for kind in ({}, {"dark": True}, {"phone": True}):
+        with looking(browser, server, **kind) as eyes:
+            eyes.open(path)
+            eyes.shot(name)
+            assert eyes.faults() == [], f"{path} {eyes.kind}"
+            assert not eyes.wider_than_window(), f"{path} {eyes.kind}"
