@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class Eyes:
 
 
 @contextlib.contextmanager
-def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> Iterator[Eyes]:
+def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool = False) -> Generator[Eyes]:
     """Look at a server; at the end the console must have had nothing to complain of."""
     eyes = Eyes(browser, server, phone=phone, dark=dark)
     try:

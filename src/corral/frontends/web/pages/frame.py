@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -63,10 +63,10 @@ def templates() -> Environment:
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"asset": asset, "version": __version__}
-    made.filters |= {
-        name: getattr(words, name) for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count")
-    }
+    cast("dict[str, object]", made.globals).update(asset=asset, version=__version__)
+    filters = cast("dict[str, object]", made.filters)
+    for told in (words.ago, words.moment, words.seconds, words.usd, words.sign, words.tokens, words.short, words.count):
+        filters[told.__name__] = told
     return made
 
 

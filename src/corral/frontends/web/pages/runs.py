@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast, get_args
+from typing import Annotated, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
@@ -32,7 +32,7 @@ async def history(  # noqa: PLR0913, PLR0917 -- one for each field of the form
     repo: Annotated[str, Query(max_length=4096)] = "",
     before: Word = "",
 ) -> Response:
-    statuses = (cast("Status", status),) if status in STATUSES else ()
+    statuses: tuple[Status, ...] = tuple(each for each in STATUSES if each == status)
     wanted = RunFilter(
         most=PAGE + 1, before=before or None, statuses=statuses, repo=repo or None, agent=agent or None, words=q or None
     )
