@@ -178,7 +178,7 @@ def run(flow: Flow, repo: str | Path = ".", listen: Listener | None = None, **go
 
 async def _driven(engine: Engine, request: Request, listen: Listener) -> Run:
     if threading.current_thread() is threading.main_thread():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.stop_here, "stopped by SIGINT")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.drives.stop, "stopped by SIGINT")
     return await engine.drive(await engine.submit(request), listen)
 
 

@@ -81,7 +81,7 @@ class Automation:
 
     async def _start(self, request: Request, what: str, vet: Vet) -> str:
         try:
-            run = await self._engine.enqueue(request, Ticket(by=what), vet=vet)
+            run = await self._engine.requests.enqueue(request, Ticket(by=what), vet=vet)
         except CorralError as error:
             return f"not started: {error}"
         automation.note_start(self._store, run, what, time.time())
@@ -115,7 +115,7 @@ class Automation:
         """Start the run of a trigger; the same call twice starts one."""
         request = _filled(record.request, _payload(body))
         ticket = Ticket(by=f"trigger {record.name}", key=f"trigger {record.name}/{name}" if name else None)
-        if before := self._engine.submitted(request, ticket):
+        if before := self._engine.requests.before(request, ticket):
             return before
         what, now = f"trigger {record.name}", time.time()
         lately, still = automation.starts(self._store, what, now - HOUR)
@@ -123,7 +123,7 @@ class Automation:
             raise TooMany(f"{still} runs of this trigger are not over", retry_seconds=60)
         if lately >= record.per_hour:
             raise TooMany(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
-        run = await self._engine.enqueue(request, ticket, vet=vet)
+        run = await self._engine.requests.enqueue(request, ticket, vet=vet)
         automation.note_start(self._store, run, what, now)
         return run
 

@@ -92,7 +92,7 @@ async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentRepor
 
 def _load(engine: Engine, *, strict: bool) -> Config:
     here = Path.cwd()
-    file = engine.settings_file(here)
+    file = engine.settings.file(here)
     try:
         return load(file.parent if file else here, engine.home, trust=False)
     except Untrusted:
@@ -228,7 +228,7 @@ def _store(engine: Engine) -> Part:
 
 
 def _settings(engine: Engine) -> Part:
-    file = engine.settings_file(Path.cwd())
+    file = engine.settings.file(Path.cwd())
     names = [str(path) for path in (config.person_file(), file) if path and path.is_file()]
     try:
         load(file.parent if file else Path.cwd(), engine.home, trust=False)

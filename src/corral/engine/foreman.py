@@ -130,7 +130,7 @@ class Foreman:
         for run in [run for run, task in self._driven.items() if task.done()]:
             del self._driven[run]
         free = queue.concurrency - len(self._driven)
-        if free <= 0 or queue.held or self._engine.halted():
+        if free <= 0 or queue.held or self._engine.money.halted():
             return
         chosen, self._left = self._left[:free], self._left[free:]
         chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
@@ -145,7 +145,7 @@ class Foreman:
         try:
             log.info("taken up", extra={"run": run})
             await work
-            log.info("over: %s", self._engine.status(run), extra={"run": run})
+            log.info("over: %s", self._engine.history.status(run), extra={"run": run})
         except BadRequest as error:  # another process was quicker, or it is over
             log.info("not taken up: %s", error, extra={"run": run})
             waiting.leave(self._engine.store, run)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
 
-from corral.errors import BadRequest
-from corral.model import OPEN, Entry
+from corral.errors import BadRequest, Conflicting
+from corral.model import OPEN, Entry, RunPlan
 from corral.money import Bound, Budget, CostTable, Limit, Quota, Standing, Window
 from corral.rules import budget, costs
 from corral.rules.costs import By
@@ -14,6 +15,10 @@ from corral.world import clock, custody
 from corral.world.store import inbox, quotas
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.estimating import Estimate
 
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")
 
@@ -152,3 +157,42 @@ def unhalt(store: Store) -> bool:
 
 def halted(store: Store) -> Limit | None:
     return next((limit for limit in ledger(store).limits() if limit.window == "halt"), None)
+
+
+class Money:
+    """What the runs of one engine cost, and a halt of all of them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def spent(self, run: str, node: str = "") -> float:
+        """Return what a run has spent so far, or one node of it."""
+        return spent_usd(self._engine.store, run, node)
+
+    def usual_cost(self, run: str) -> tuple[float, float, float] | None:
+        """Return what attempts like those of a run of one task cost here before; None where too little is known."""
+        nodes = self._engine.store.run(run).plan.flow.nodes
+        agent = nodes[0].agent
+        return usual(self._engine.store, agent.name, agent.model, nodes[0].task.type) if len(nodes) == 1 else None
+
+    def estimate(self, plan: RunPlan) -> Estimate:
+        """Say what would happen and about how dear it would be."""
+        from corral.engine import estimating  # noqa: PLC0415
+
+        return estimating.estimate(plan, self._engine.store)
+
+    def halt(self, by: str) -> list[str]:
+        """Stop every run now, whoever drives it, and let none start; return which."""
+        stopped = halt(self._engine.store, by)
+        for run in stopped:
+            self._engine.drives.poke(run)
+        return stopped
+
+    def halted(self) -> str | None:
+        """Return who halted everything, if somebody did."""
+        found = halted(self._engine.store)
+        return found.where if found else None
+
+    def refuse_halted(self) -> None:
+        if where := self.halted():
+            raise Conflicting(f"everything is halted ({where})", hint="corral halt --off")

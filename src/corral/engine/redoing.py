@@ -1,4 +1,4 @@
-"""Open a run again: nodes that failed, nodes from one on, or nodes of a flow file that was changed."""
+"""Open a run again: what was parked, nodes that failed, nodes from one on, or nodes of a flow file that was changed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from corral.rules import redo
 from corral.world.store.sqlite import Store
 
 Say = Callable[[str], None]
+PARKED = ("limited", "waiting", "over_budget")  #: on a quota, a question or a budget: a person wakes it up
+
+
+def wake_up(store: Store, run: str) -> None:
+    """Open a parked run again: the person says that its quota is back."""
+    with store.transaction():
+        for node in store.nodes(run):
+            waited = node.status == "skipped" and (node.reason or "").endswith(("is over_budget", "is limited"))
+            if node.status in PARKED or waited:
+                store.move_node(run, NodeState(id=node.id, status="queued"))
+        for parked in store.attempts(run):
+            if parked.attempt.status in ("limited", "over_budget"):
+                parked.until = 0.0
+                if parked.attempt.status == "limited":
+                    store.warm_up(parked.attempt.agent)
+                store.save_attempt(parked)
+        store.move_run(run, "queued", None, None)
 
 
 def again(store: Store, run: str, node: str | None, say: Say) -> None:

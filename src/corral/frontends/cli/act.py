@@ -47,7 +47,7 @@ def steer(run: str, text: str, *, as_json: bool) -> None:
     engine = Engine()
     try:
         name = engine.show(run).run
-        answer = asyncio.run(engine.steer(name, text, who()))
+        answer = asyncio.run(engine.control.steer(name, text, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
@@ -64,7 +64,7 @@ def condense(run: str, *, as_json: bool) -> None:
     engine = Engine()
     try:
         name = engine.show(run).run
-        answer = asyncio.run(engine.condense(name, who()))
+        answer = asyncio.run(engine.control.condense(name, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": name, "answer": answer}).decode() if as_json else answer)
@@ -106,7 +106,7 @@ def resume(  # noqa: PLR0913 -- what Click hands over
 def _let_go_on(run: str, node: str, *, as_json: bool) -> int:
     engine = Engine()
     try:
-        answer = asyncio.run(engine.unpause(run, node, who()))
+        answer = asyncio.run(engine.control.unpause(run, node, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)
@@ -135,7 +135,7 @@ def pause(run: str, node: str | None, *, as_json: bool) -> int:
     """Let a run rest, or one NODE of it: what is at work ends and is gone on with by `corral resume`."""
     engine = Engine()
     try:
-        answer = asyncio.run(engine.pause(run, node, who()))
+        answer = asyncio.run(engine.control.pause(run, node, who()))
     finally:
         engine.close()
     click.echo(msgspec.json.encode({"run": run, "answer": answer}).decode() if as_json else answer)
@@ -147,7 +147,7 @@ def pause(run: str, node: str | None, *, as_json: bool) -> int:
 def trust(repo: str) -> None:
     """Trust the corral.toml of REPO, as it is now, to start programs and be given keys. A change asks again."""
     engine = Engine()
-    file = engine.settings_file(Path(repo))
+    file = engine.settings.file(Path(repo))
     if file is None:
         raise BadRequest(f"{repo} has no {config.REPOSITORY_FILE}", hint="nothing needs trust there")
     ask_for_trust(engine, file)

@@ -59,7 +59,7 @@ async def _play(folder: Path) -> int:
     _explain(run)
     click.echo(f"4. corral diff {run.run}\n")
     patch = bytearray()
-    await engine.diff(run.run, None, patch.extend)
+    await engine.work.diff(run.run, None, patch.extend)
     click.echo(_indent(patch.decode()) + "\n")
     click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
     click.echo(_indent(await demonstration.picture(repository)) + "\n")
@@ -85,7 +85,7 @@ async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
     )
     with display(quiet=True) as shown:
         run = await engine.drive(await engine.submit(request, shown.say), shown.hear)
-    click.echo(_indent("\n".join(comparison(engine.compare(run.run)))))
+    click.echo(_indent("\n".join(comparison(engine.work.compare(run.run)))))
     return run
 
 
@@ -99,11 +99,11 @@ def _cost(engine: Engine) -> None:
 async def _merge(engine: Engine, run: str, repository: Path) -> None:
     """Land the work, show that its files are there, and take it back."""
     click.echo(f"6. corral merge {run}\n")
-    record = await engine.merge(MergeRequest(run=run), click.echo)
+    record = await engine.merges.merge(MergeRequest(run=run), click.echo)
     click.echo(f"   {record.state}   {run} into {record.into}")
     click.echo(_indent(await demonstration.picture(repository)) + "\n")
     click.echo(f"7. corral undo {run}\n")
-    record = await engine.undo(run, repository, click.echo)
+    record = await engine.merges.undo(run, repository, click.echo)
     click.echo(f"   {record.state}   {run}: {record.into} is back at {(record.before or '')[:12]}")
     click.echo(_indent(await demonstration.picture(repository)))
 

@@ -42,14 +42,14 @@ def _asks(engine: Engine, run: Run) -> Entry | None:
     """Return the question about money that a run ended with, where somebody is there to answer it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return next((entry for entry in engine.inbox() if entry.run == run.run and entry.about == "budget"), None)
+    return next((entry for entry in engine.inbox.entries() if entry.run == run.run and entry.about == "budget"), None)
 
 
 def _answered(engine: Engine, entry: Entry) -> bool:
     """Ask on the terminal what stands in the inbox; return whether the run may go on."""
     click.echo(f"{entry.text}\n({entry.context})", err=True)
     said = click.prompt("yes, no, or an amount in USD", default="no", err=True)
-    answered = asyncio.run(engine.answer(entry.id, said, who()))
+    answered = asyncio.run(engine.inbox.answer(entry.id, said, who()))
     return answered.outcome.startswith("go on")
 
 
@@ -65,7 +65,7 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
     with display(engine, quiet=quiet) as shown:
 
         def stop(name: str) -> None:
-            engine.stop_here(f"stopped by {name}")  # before a word is said: the terminal may be gone
+            engine.drives.stop(f"stopped by {name}")  # before a word is said: the terminal may be gone
             shown.say("stopping: ending the agents, keeping their work")
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

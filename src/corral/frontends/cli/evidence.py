@@ -22,7 +22,7 @@ def compare(run: str, *, as_json: bool) -> None:
     Look at one with `corral diff RUN N`; N is the number at the end of its id.
     """
     with engine() as opened:
-        found = opened.compare(run)
+        found = opened.work.compare(run)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return
@@ -91,7 +91,7 @@ def verify(run: str, *, rerun: bool, as_json: bool) -> int:
     import asyncio  # noqa: PLC0415 -- only this command of the module needs it
 
     with engine() as opened:
-        found = asyncio.run(opened.verify(run, rerun=rerun))
+        found = asyncio.run(opened.work.verify(run, rerun=rerun))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:

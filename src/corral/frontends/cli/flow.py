@@ -95,7 +95,7 @@ def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) ->
 
     async def work(engine: Engine, shown: Plain) -> Run:
         name = await submitted(engine, request, shown)
-        found = engine.flow_of(name)
+        found = engine.history.flow_of(name)
         shown.draw(found)
         if found.why:
             shown.say(found.why)
@@ -137,7 +137,7 @@ def schema() -> int:
 def _prepared(request: Request) -> Submission:
     engine = Engine()
     try:
-        return asyncio.run(engine.prepare(request))
+        return asyncio.run(engine.requests.prepare(request))
     finally:
         engine.close()
 
@@ -145,8 +145,8 @@ def _prepared(request: Request) -> Submission:
 def _dry_run(request: Request, *, as_json: bool) -> int:
     engine = Engine()
     try:
-        plan = asyncio.run(engine.prepare(request)).plan
-        guess = engine.estimate(plan)
+        plan = asyncio.run(engine.requests.prepare(request)).plan
+        guess = engine.money.estimate(plan)
     finally:
         engine.close()
     if as_json:

@@ -21,7 +21,7 @@ from corral.model import Entry
 def inbox(*, whole: bool, as_json: bool) -> None:
     """List what waits for you: approvals, questions of agents, conflicts, failures that need a decision."""
     with engine() as opened:
-        entries = opened.inbox(whole=whole)
+        entries = opened.inbox.entries(whole=whole)
     if as_json:
         click.echo(msgspec.json.encode([shown(entry) for entry in entries]).decode())
     elif not entries:
@@ -37,7 +37,7 @@ def inbox(*, whole: bool, as_json: bool) -> None:
 def answer(number: str, text: str, *, as_json: bool) -> None:
     """Answer what waits in the inbox; an answer counts once, and who gave it is kept."""
     with engine() as opened:
-        entry = asyncio.run(opened.answer(number, text, who()))
+        entry = asyncio.run(opened.inbox.answer(number, text, who()))
     if as_json:
         click.echo(msgspec.json.encode(shown(entry)).decode())
     else:

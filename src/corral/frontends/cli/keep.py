@@ -20,13 +20,13 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
     """Bring back the work of ATTEMPT, or what it had at a time: ATTEMPT@TIME, as --list shows it."""
     with engine() as opened:
         if listing:
-            found = asyncio.run(opened.kept(attempt.partition("@")[0]))
+            found = asyncio.run(opened.work.kept(attempt.partition("@")[0]))
             if as_json:
                 click.echo(msgspec.json.encode(found).decode())
             else:
                 click.echo("\n".join(f"{each.at or 'at its end':18} {each.commit[:12]}  {each.ref}" for each in found))
             return
-        restored = asyncio.run(opened.restore(attempt, into))
+        restored = asyncio.run(opened.work.restore(attempt, into))
     if as_json:
         click.echo(msgspec.json.encode(restored).decode())
     elif restored.folder:
@@ -48,7 +48,7 @@ def clean(*, older: str | None, keep: int | None, disk: str | None, dry_run: boo
     it there. Work that was merged, also squashed or rebased, is recognised.
     """
     with engine() as opened:
-        cleaned = asyncio.run(opened.clean(older=older, keep=keep, disk=disk, dry=dry_run))
+        cleaned = asyncio.run(opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run))
     if as_json:
         click.echo(msgspec.json.encode(cleaned).decode())
         return

@@ -30,7 +30,7 @@ def engine() -> Generator[Engine]:
 
 def _runs(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     with engine() as opened:
-        return [line.run for line in opened.runs(50) if line.run.startswith(start)]
+        return [line.run for line in opened.history.runs(50) if line.run.startswith(start)]
 
 
 run_argument = click.argument("run", shell_complete=_runs)
@@ -43,7 +43,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def ls(*, most: int | None, as_json: bool) -> None:
     """List runs, newest first."""
     with engine() as opened:
-        lines = opened.runs(most or (1_000_000 if as_json else 30))
+        lines = opened.history.runs(most or (1_000_000 if as_json else 30))
     if as_json:
         rows = [
             {
@@ -87,7 +87,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
     """Show one run; RUN is an id, the beginning of one, or @last."""
     with engine() as opened:
         if receipt:
-            text = msgspec.json.encode(opened.receipt(run, attempt))
+            text = msgspec.json.encode(opened.work.receipt(run, attempt))
             click.echo((text if as_json else msgspec.json.format(text, indent=1)).decode())
             return
         if attempt is not None:
@@ -133,15 +133,15 @@ def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool
     gc.enable()  # it may go on for hours
     with engine() as opened:
         if prompt:
-            text = opened.prompt(run)
+            text = opened.work.prompt(run)
             click.echo(msgspec.json.encode({"prompt": text}).decode() if as_json else text)
             return
         name = opened.show(run).run
         if summaries:
-            for stored in opened.summaries(name):
+            for stored in opened.history.summaries(name):
                 click.echo(_as_json(stored) if as_json else _summary(stored))
             return
-        for stored in opened.follow(name) if follow else opened.events(name):
+        for stored in opened.history.follow(name) if follow else opened.history.events(name):
             text = _as_json(stored) if as_json else _as_text(stored)
             if text:
                 sys.stdout.write(text + "\n")
@@ -183,7 +183,7 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
 
     with engine() as opened:
         if stat or as_json:
-            found = opened.changed_by(run, attempt)
+            found = opened.work.changed_by(run, attempt)
             if as_json:
                 click.echo(
                     msgspec.json.encode(
@@ -200,8 +200,8 @@ def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
                 click.echo("\n".join([*found.files_changed, f"+{found.insertions} -{found.deletions}"]))
             return
         sys.stdout.flush()
-        asyncio.run(opened.diff(run, attempt, sys.stdout.buffer.write))
-        if opened.changed_by(run, attempt).commit is None:
+        asyncio.run(opened.work.diff(run, attempt, sys.stdout.buffer.write))
+        if opened.work.changed_by(run, attempt).commit is None:
             click.echo("nothing changed", err=True)
 
 
@@ -211,7 +211,7 @@ def _record(run: str | None, file: str, attempt: str | None) -> int:
     if run is None:
         raise BadRequest("--recording needs a run", hint=f"corral export @last --recording {file}")
     with engine() as opened:
-        recorded = asyncio.run(opened.record(run, attempt, Path(file)))
+        recorded = asyncio.run(opened.work.record(run, attempt, Path(file)))
     click.echo(f"recorded {recorded.id} ({recorded.agent}); play it: --agent replay:{file}", err=True)
     return 0
 
@@ -235,7 +235,7 @@ def export(run: str | None, recording: str | None, attempt: str | None) -> int:
         if sound != "ok":
             click.echo(f"the database is damaged: {sound}; this is what can be read", err=True)
         troubles: list[str] = []
-        for item in opened.export(run, troubles.append):
+        for item in opened.history.export(run, troubles.append):
             text = msgspec.json.encode(item).decode() if isinstance(item, Run) else _as_json(item)
             sys.stdout.write(text + "\n")
     for trouble in troubles:

@@ -15,7 +15,7 @@ from corral.frontends.cli.look import engine, json_option
 def mail(run: str, *, as_json: bool) -> None:
     """Show the letters that the agents of RUN wrote to each other, and what became of each."""
     with engine() as opened:
-        letters = opened.mail(run)
+        letters = opened.history.mail(run)
     if as_json:
         click.echo(msgspec.json.encode(letters).decode())
     elif not letters:

@@ -63,13 +63,13 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
     run, request = runs[0], _request(runs[0], options)
     with engine() as opened:
         if abort:
-            shown = opened.abort_merge(run)
+            shown = opened.merges.abort(run)
             click.echo(document(shown).decode() if as_json else f"given up: {shown.run} is as before")
             return 0
         if preview or request.strategy == "manual":
-            return _preview(asyncio.run(opened.preview(request)), as_json=as_json)
+            return _preview(asyncio.run(opened.merges.preview(request)), as_json=as_json)
         sink = sys.stdout.buffer.write
-        record = asyncio.run(opened.merge(request, _talk, sink))
+        record = asyncio.run(opened.merges.merge(request, _talk, sink))
         if request.strategy == "patch":
             sys.stdout.flush()
             return 0
@@ -78,7 +78,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
 
 def _queue(runs: tuple[str, ...], request: MergeRequest, *, as_json: bool) -> int:
     with engine() as opened:
-        record = asyncio.run(opened.merge_queue(runs, request, _talk))
+        record = asyncio.run(opened.merges.queue(runs, request, _talk))
     if as_json:
         click.echo(msgspec.json.encode(record).decode())
     else:
@@ -169,7 +169,7 @@ def undo(run: str | None, *, as_json: bool) -> int:
     Refused if newer work would be lost. The run can be merged again afterwards.
     """
     with engine() as opened:
-        record = asyncio.run(opened.undo(run, Path.cwd(), _talk))
+        record = asyncio.run(opened.merges.undo(run, Path.cwd(), _talk))
         if as_json:
             click.echo(document(opened.show(record.run)).decode())
         else:
@@ -186,7 +186,7 @@ def overlap(repo: str, *, as_json: bool) -> None:
     BEHIND is how many commits the branch has that the work does not know.
     """
     with engine() as opened:
-        found = asyncio.run(opened.overlap(Path(repo)))
+        found = asyncio.run(opened.merges.overlap(Path(repo)))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return

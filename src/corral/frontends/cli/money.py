@@ -56,7 +56,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         elif action == "reset":
             gone = money.reset(opened.store, agent, place, who(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
-        settings = opened.settings(Path()).budget
+        settings = opened.settings.load(Path()).budget
         found = money.standings(opened.store, settings)
         spent = money.spending(opened.store, settings)
     zone = money.zone_name(settings)
@@ -124,7 +124,7 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
             click.echo(money.metrics(opened.store), nl=False)
             return
         place = str(Path(repo).resolve()) if repo else ""
-        settings = opened.settings(Path()).budget
+        settings = opened.settings.load(Path()).budget
         found = money.cost(opened.store, settings, cast("Any", by), since=since, repo=place)
     rows = [{"key": row.key, "usd": row.usd, "tokens": row.tokens, "attempts": row.attempts, "done": row.done,
              "seconds": row.seconds, "unknown": row.unknown} for row in found.rows]  # fmt: skip
@@ -213,7 +213,7 @@ def halt(*, off: bool, as_json: bool) -> None:
             was = money.unhalt(opened.store)
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
             return
-        runs = opened.halt(who())
+        runs = opened.money.halt(who())
     if as_json:
         click.echo(msgspec.json.encode({"stopped": runs}).decode())
     else:

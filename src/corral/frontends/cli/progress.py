@@ -83,7 +83,7 @@ class Plain:
         """Return the board of the run that is driven: the first that is heard of."""
         if self.board is None:
             if self.engine:
-                self.board = Board(run, self.engine.flow_of(run), self.engine.node_states(run))
+                self.board = Board(run, self.engine.history.flow_of(run), self.engine.history.node_states(run))
             else:
                 self.board = Board(run)
         return self.board
@@ -146,7 +146,7 @@ class Terminal(Plain):
         with self._lock:
             super().settle(states)
             if self.board and self.engine:
-                self._spent = self.engine.spent(self.board.run)
+                self._spent = self.engine.money.spent(self.board.run)
 
     def hear(self, heard: Heard) -> None:
         event = heard.event
@@ -164,9 +164,9 @@ class Terminal(Plain):
         began = time.monotonic()
         if self.engine is None or not isinstance(heard.event, Spent | Moved) or began < self._ask_after:
             return
-        self._spent = self.engine.spent(board.run)
+        self._spent = self.engine.money.spent(board.run)
         if heard.node and not heard.attempt and heard.run == board.run:
-            board.paid(heard.node, self.engine.spent(board.run, heard.node))
+            board.paid(heard.node, self.engine.money.spent(board.run, heard.node))
         self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
 
     def _render(self) -> RenderableType:

@@ -133,12 +133,12 @@ def run(  # noqa: PLR0913 -- what Click hands over
         begun = engine.show(name)
         base = begun.base[:12] if begun.base else "an empty repository"
         shown.say(f"run {name} in {begun.repo} from {base}")
-        if usual := engine.usual_cost(name):
+        if usual := engine.money.usual_cost(name):
             low, middle, high = usual
             shown.say(
                 f"attempts like this cost ${low:.2f} to ${high:.2f} here before, half of them ${middle:.2f} or less"
             )
-        if why := engine.flow_of(name).why:
+        if why := engine.history.flow_of(name).why:
             shown.say(f"strategy {begun.strategy}: {why}")
         return await engine.drive(name, shown.hear, patient=shown.patient)
 
@@ -162,7 +162,7 @@ def _tasks_of(file: Path) -> list[str]:
 def _explain(request: Request, *, as_json: bool) -> int:
     engine = Engine()
     try:
-        explained = asyncio.run(engine.prepare(request)).explained
+        explained = asyncio.run(engine.requests.prepare(request)).explained
     finally:
         engine.close()
     click.echo(msgspec.json.encode(explained).decode() if as_json else "\n".join(explained.lines()))
@@ -175,8 +175,8 @@ def _detach(request: Request, priority: int, *, as_json: bool) -> int:
 
     engine = Engine()
     try:
-        run = asyncio.run(engine.enqueue(request, Ticket(by=who(), priority=priority), say))
-        say(asyncio.run(engine.to_background(run)))
+        run = asyncio.run(engine.requests.enqueue(request, Ticket(by=who(), priority=priority), say))
+        say(asyncio.run(engine.drives.to_background(run)))
         shown = engine.show(run)
     finally:
         engine.close()
@@ -189,7 +189,7 @@ async def submitted(engine: Engine, request: Request, shown: Plain) -> str:
     try:
         return await engine.submit(request, shown.say)
     except Untrusted:
-        file = engine.settings_file(Path(request.repo))
+        file = engine.settings.file(Path(request.repo))
         if file is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise
     with shown.paused():

@@ -18,4 +18,4 @@ def ask_for_trust(engine: Engine, file: Path) -> None:
         click.echo(f"  {words.printable(line)}", err=True)
     if sys.stdin.isatty():
         click.confirm(f"May {file} start programs on this machine?", abort=True, err=True)
-    engine.trust(file, content)
+    engine.settings.trust(file, content)

@@ -45,11 +45,11 @@ def _follow(opened: Engine, name: str, *, quiet: bool) -> None:
     with display(opened, quiet=quiet) as shown:
         shown.began = _began(opened.show(name))
         last = 0
-        for stored in opened.events(name):
+        for stored in opened.history.events(name):
             shown.recall(_heard(name, stored), stored.at)
             last = stored.seq
-        shown.settle(opened.node_states(name))
-        for stored in opened.follow(name, last):
+        shown.settle(opened.history.node_states(name))
+        for stored in opened.history.follow(name, last):
             shown.hear(_heard(name, stored))
 
 
@@ -72,7 +72,7 @@ def who(run: str | None, repo: str, *, as_json: bool) -> None:
     workspace of its own, is marked: they will have to be merged.
     """
     with engine() as opened:
-        found = asyncio.run(opened.at_work(run, Path(repo)))
+        found = asyncio.run(opened.history.at_work(run, Path(repo)))
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     elif not found.attempts:

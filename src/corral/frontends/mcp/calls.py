@@ -68,7 +68,7 @@ class Call:
     async def for_a_while(self, run: str, seconds: float, since: int | None = None) -> None:
         """Wait for a run, whoever drives it, no longer than asked for: until its end, or for the first news."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds), aclosing(self.engine.watch(run, since or 0)) as news:
+            async with asyncio.timeout(seconds), aclosing(self.engine.history.watch(run, since or 0)) as news:
                 async for new in news:
                     if new and since is not None:
                         return
@@ -79,7 +79,7 @@ class Call:
     async def _watched(self, run: str) -> None:
         """Watch until nobody drives the run; what agents at work ask meanwhile goes to the person."""
         task = self.going.task(run)
-        async with aclosing(self.engine.watch(run, self._told)) as news:
+        async with aclosing(self.engine.history.watch(run, self._told)) as news:
             async for new in news:
                 await self._tell(new)
                 entry = self._question(run, at_work=True)
@@ -97,14 +97,14 @@ class Call:
             self._unanswered.add(entry.id)
             return False
         try:
-            await self.engine.answer(entry.id, words, self.by)
+            await self.engine.inbox.answer(entry.id, words, self.by)
         except CorralError:
             return _entry(self.engine, entry.id) is None  # somebody else was quicker: that counts
         return True
 
     def _question(self, run: str, *, at_work: bool = False) -> Entry | None:
         """Return what this run waits for an answer to; at work only what its agents ask, for others leave it first."""
-        for entry in self.engine.inbox():
+        for entry in self.engine.inbox.entries():
             asked = entry.kind == "question" if at_work else entry.about not in asking.NOT_ASKED
             if entry.run == run and asked and entry.id not in self._unanswered:
                 return entry
@@ -124,4 +124,4 @@ class Call:
 
 
 def _entry(engine: Engine, number: str) -> Entry | None:
-    return next((entry for entry in engine.inbox() if entry.id == number), None)
+    return next((entry for entry in engine.inbox.entries() if entry.id == number), None)

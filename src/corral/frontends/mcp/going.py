@@ -39,7 +39,7 @@ class Going:
         if self._stays:
             return await self.submit(request)
         run = await self.engine.submit(request)
-        await self.engine.detach(run)
+        await self.engine.drives.detach(run)
         return run
 
     def resume(self, run: str) -> None:
@@ -50,7 +50,7 @@ class Going:
         if self._stays:
             self.resume(run)
         else:
-            await self.engine.detach(run)
+            await self.engine.drives.detach(run)
 
     def task(self, run: str) -> asyncio.Task[Run] | None:
         """Return what drives a run here."""
@@ -65,7 +65,7 @@ class Going:
 
     async def close(self, why: str) -> None:
         """Stop everything that is driven here, and keep its work."""
-        self.engine.stop_here(why)
+        self.engine.drives.stop(why)
         await asyncio.gather(*self._tasks.values(), *self._ending, return_exceptions=True)
 
     def _start(self, run: str, work: Coroutine[Any, Any, Run]) -> None:

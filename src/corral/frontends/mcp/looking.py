@@ -22,11 +22,11 @@ MOST_TASK = 200
 
 async def status(call: Call, asked: arguments.Standing) -> Told:
     run = call.engine.show(asked.run) if asked.run else None
-    waiting = [entry for entry in call.engine.inbox() if run is None or entry.run == run.run]
+    waiting = [entry for entry in call.engine.inbox.entries() if run is None or entry.run == run.run]
     found = await doctor.examine(call.engine)
     usable = tuple(agent.name for agent in found.agents if agent.program)
     day, month = money.spent(call.engine)
-    preferred = call.engine.settings(Path()).defaults.agent or "claude"
+    preferred = call.engine.settings.load(Path()).defaults.agent or "claude"
     return Told(
         given.Standing(
             available_runtimes=usable,
@@ -67,7 +67,7 @@ def lines(engine: Engine, most: int) -> list[given.Line]:
             started=document.moment(line.created),
             cost_usd=line.usd,
         )
-        for line in engine.runs(most)
+        for line in engine.history.runs(most)
     ]
 
 
@@ -90,7 +90,7 @@ def _events(engine: Engine, run: str, asked: arguments.Output) -> given.Events:
     fits = fitting(asked.filter)
     events: list[given.Event] = []
     last, more = asked.since, False
-    for stored in engine.events(run, asked.since):
+    for stored in engine.history.events(run, asked.since):
         if len(events) >= asked.limit:
             more = True
             break
@@ -131,7 +131,7 @@ async def result(call: Call, asked: arguments.Result) -> Told:
 
 
 async def diff(call: Call, asked: arguments.Diff) -> Told:
-    attempt = call.engine.changed_by(asked.run, asked.attempt or None)
+    attempt = call.engine.work.changed_by(asked.run, asked.attempt or None)
     kept, size = bytearray(), 0
 
     def take(chunk: bytes) -> None:
@@ -139,7 +139,7 @@ async def diff(call: Call, asked: arguments.Diff) -> Told:
         size += len(chunk)
         kept.extend(chunk[: max(0, asked.limit - len(kept))])
 
-    await call.engine.diff(asked.run, attempt.id, take)
+    await call.engine.work.diff(asked.run, attempt.id, take)
     return Told(
         given.Patch(
             run=call.engine.show(asked.run).run,

@@ -42,12 +42,12 @@ async def budget(call: Call, asked: arguments.Budget) -> Told:
 
 def spent(engine: Engine) -> tuple[float, float]:
     """Return what was spent today, and this month."""
-    found = money.spending(engine.store, engine.settings(Path()).budget)
+    found = money.spending(engine.store, engine.settings.load(Path()).budget)
     return found["day"][0], found["month"][0]
 
 
 def standing(engine: Engine, outcome: str) -> given.Money:
-    settings = engine.settings(Path()).budget
+    settings = engine.settings.load(Path()).budget
     limits = money.standings(engine.store, settings)
     found = money.spending(engine.store, settings)
     rows = money.cost(engine.store, settings, "day", since=time.time() - 32 * 86400).rows

@@ -103,7 +103,7 @@ def _agents(asked: Execute, engine: Engine, folder: Path) -> tuple[str, ...]:
         raise BadRequest("`agents` and `force_runtime` name agents both", hint="give one of them")
     found = [_agent(name, engine, folder) for name in named]
     if asked.force_model:
-        found = found or [engine.settings(folder).defaults.agent or "claude"]
+        found = found or [engine.settings.load(folder).defaults.agent or "claude"]
         found = [name if ":" in name.removeprefix("acp:") else f"{name}:{asked.force_model}" for name in found]
     return tuple(found)
 
@@ -112,7 +112,7 @@ def _agent(name: str, engine: Engine, folder: Path) -> str:
     """Return the present name of an agent; `cli` is the person's own command: the default one, else the first."""
     if name != "cli":
         return OLD_NAMES.get(name, name)
-    settings = engine.settings(folder)
+    settings = engine.settings.load(folder)
     commands = [each for each, profile in settings.agents.items() if profile.command]
     if settings.defaults.agent in commands:
         return settings.defaults.agent
@@ -127,7 +127,7 @@ def _base(parent: str, engine: Engine, folder: Path) -> str | None:
     run = engine.show(parent)
     if Path(run.repo) != folder and Path(run.repo) not in folder.parents:
         raise BadRequest(f"parent {parent}: that run was in another repository", hint=f"path is to be {run.repo}")
-    commit = engine.changed_by(run.run).commit
+    commit = engine.work.changed_by(run.run).commit
     if commit is None:
         raise BadRequest(f"parent {parent}: that run changed nothing", hint="leave `parent` out")
     return commit

@@ -71,7 +71,7 @@ async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, 
         return _log(engine, found.run), TEXT
     if part == "diff":
         kept = bytearray()
-        await engine.diff(found.run, None, lambda chunk: kept.extend(chunk[: MOST_DIFF - len(kept)]))
+        await engine.work.diff(found.run, None, lambda chunk: kept.extend(chunk[: MOST_DIFF - len(kept)]))
         return kept.decode(errors="replace"), PATCH
     return document(found).decode(), JSON
 
@@ -79,7 +79,7 @@ async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, 
 def _log(engine: Engine, run: str) -> str:
     """Return the end of what happened, a moment and a place for each."""
     told: list[str] = []
-    for stored in engine.events(run):
+    for stored in engine.history.events(run):
         if words := event_words(stored.event()):
             told.append(f"{engine_document.moment(stored.at)} {stored.node or run}  {words}")
             del told[:-MOST_LINES]

@@ -28,7 +28,7 @@ class Told(Struct, frozen=True):
 
 def told_run(call: Call, run: Run) -> Told:
     """Give a run document; what waits for a person, and what failed, is said in words besides."""
-    waiting = [entry for entry in call.engine.inbox() if entry.run == run.run]
+    waiting = [entry for entry in call.engine.inbox.entries() if entry.run == run.run]
     words = [f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {ways(entry)})" for entry in waiting]
     failed = run.status not in GOOD
     if failed:
@@ -49,7 +49,7 @@ async def flow(call: Call, asked: arguments.FlowCall) -> Told:
     if asked.action == "run":
         return await _carried_out(call, lambda: of_flow(asked), apart=asked.background)
     try:
-        found = (await call.engine.prepare(of_flow(asked))).plan.flow
+        found = (await call.engine.requests.prepare(of_flow(asked))).plan.flow
     except BadFlow as bad:
         mistakes = tuple(str(bad).splitlines())
         return Told(given.Checked(ok=False, name="", nodes=(), mistakes=mistakes), words="\n".join(mistakes))
@@ -93,12 +93,12 @@ async def resume(call: Call, asked: arguments.Resume) -> Told:
 
 async def steer(call: Call, asked: arguments.Steer) -> Told:
     name = call.engine.show(asked.run).run
-    return Told(given.Said(run=name, outcome=await call.engine.steer(name, asked.text, call.by)))
+    return Told(given.Said(run=name, outcome=await call.engine.control.steer(name, asked.text, call.by)))
 
 
 async def answer(call: Call, asked: arguments.Answer) -> Told:
     """Answer; a run that nobody drives any more goes on at once."""
-    entry = await call.engine.answer(asked.id, asked.answer, call.by)
+    entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
     run = call.engine.show(entry.run)
     may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))
     if may and call.going.task(run.run) is None and not call.engine.driven(run.run):
@@ -109,8 +109,8 @@ async def answer(call: Call, asked: arguments.Answer) -> Told:
 
 async def select(call: Call, asked: arguments.Select) -> Told:
     if asked.attempt:
-        return Told(call.engine.choose(asked.run, asked.attempt, call.by))
-    return Told(call.engine.compare(asked.run))
+        return Told(call.engine.work.choose(asked.run, asked.attempt, call.by))
+    return Told(call.engine.work.compare(asked.run))
 
 
 async def merge(call: Call, asked: arguments.Merge) -> Told:
@@ -121,13 +121,13 @@ async def merge(call: Call, asked: arguments.Merge) -> Told:
         raise BadRequest("a patch is given by engine_diff", hint="strategy branch makes a branch")
     match asked.action:
         case "preview":
-            return Told(given.Previewed(preview=await engine.preview(request)))
+            return Told(given.Previewed(preview=await engine.merges.preview(request)))
         case "undo":
-            await engine.undo(name, Path(engine.show(name).repo), said.append)
+            await engine.merges.undo(name, Path(engine.show(name).repo), said.append)
         case "abort":
-            engine.abort_merge(name)
+            engine.merges.abort(name)
         case _:
-            record = await engine.merge(request, said.append)
+            record = await engine.merges.merge(request, said.append)
             if record.state == "conflict":
                 said += [f"conflict in {each.path} ({each.kind}): nothing was moved" for each in record.conflicts]
                 return Told(engine.show(name), failed=True, words="\n".join(said))

@@ -12,11 +12,11 @@ def text(site: Site) -> str:
     """Return all numbers; those of runs and attempts are of the whole store."""
     engine = site.engine
     queue = engine.queue.state(1)
-    attempts = engine.attempt_counts()
+    runs, attempts = engine.history.run_counts(), engine.history.attempt_counts()
     return "".join(
         (
             _gauge("corral_info", "What serves.", [({"version": __version__}, 1)]),
-            _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in engine.run_counts().items()]),
+            _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in runs.items()]),
             _gauge(
                 "corral_attempts", "Attempts by agent and status.",
                 [({"agent": agent, "status": status}, n) for agent, status, n, _ in attempts],
@@ -29,9 +29,9 @@ def text(site: Site) -> str:
             _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
             _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
             _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.driven))]),
-            _gauge("corral_inbox_waiting", "What waits for a person.", [({}, len(engine.inbox()))]),
+            _gauge("corral_inbox_waiting", "What waits for a person.", [({}, len(engine.inbox.entries()))]),
             _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
-            _gauge("corral_events", "Sequence number of the last event.", [({}, engine.last_sequence())]),
+            _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
             _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),
         )
     )  # fmt: skip

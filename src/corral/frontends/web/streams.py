@@ -78,7 +78,7 @@ class Viewer:
         """Return what comes next, in order, without gap or duplicate; nothing at a heartbeat."""
         while True:
             if self.behind:
-                batch = [told(each) for each in self._hub.engine.log(self.run, self.sent, BATCH, self._node)]
+                batch = [told(each) for each in self._hub.engine.history.log(self.run, self.sent, BATCH, self._node)]
                 if batch:
                     self.sent = batch[-1].seq
                     return batch
@@ -150,8 +150,8 @@ class Hub:
     def _tell(self) -> None:
         if not self._viewers:
             return
-        self.engine.flush()
-        while batch := self.engine.log(None, self._last, BATCH):
+        self.engine.store.flush()
+        while batch := self.engine.history.log(None, self._last, BATCH):
             self._last = batch[-1].stored.seq
             for logged in batch:
                 viewers = (*self._viewers.get(logged.run, ()), *self._viewers.get(None, ()))
@@ -165,7 +165,7 @@ class Hub:
         if self.count >= self._most:
             raise Refused(503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30)
         if not self._viewers:
-            self._last = self.engine.last_sequence()
+            self._last = self.engine.history.last_sequence()
         viewer = Viewer(self, run, node, after)
         self._viewers.setdefault(run, set()).add(viewer)
         return viewer
@@ -178,7 +178,7 @@ class Hub:
 
     def over(self, run: str) -> str | None:
         """Return the status in which a run has ended; None while it goes on."""
-        status = self.engine.status(run)
+        status = self.engine.history.status(run)
         return None if status in OPEN else status
 
 

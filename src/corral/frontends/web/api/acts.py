@@ -37,7 +37,7 @@ async def pause(run: str, request: Request, site: Here, caller: Runner) -> Respo
     """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
     wanted, name = await body(request, OfNode), site.engine.find(run)
     _check_node(site, name, wanted.node)
-    return answer(Told(run=name, answer=await site.engine.pause(name, wanted.node, caller.by)))
+    return answer(Told(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
 
 
 @router.post(
@@ -49,7 +49,7 @@ async def resume(run: str, request: Request, site: Here, caller: Runner) -> Resp
     wanted, name = await body(request, OfNode), site.engine.find(run)
     _check_node(site, name, wanted.node)
     if wanted.node is not None and site.engine.driven(name):
-        await site.engine.unpause(name, wanted.node, caller.by)
+        await site.engine.control.unpause(name, wanted.node, caller.by)
     else:
         await site.foreman.begin(name, partial(site.engine.resume, name))
     return answer(site.engine.show(name), 202)
@@ -78,20 +78,20 @@ async def steer(run: str, request: Request, site: Here, caller: Runner) -> Respo
     """Tell the agents of a run something while they work; the answer says what became of it."""
     wanted = await body(request, Steer)
     name = site.engine.find(run)
-    return answer(Told(run=name, answer=await site.engine.steer(name, wanted.text, caller.by)))
+    return answer(Told(run=name, answer=await site.engine.control.steer(name, wanted.text, caller.by)))
 
 
 @router.post("/runs/{run}/condense", responses=gives(Told))
 async def condense(run: str, site: Here, caller: Runner) -> Response:
     """Have the agents of a run go on in fresh sessions, from summaries of their work."""
     name = site.engine.find(run)
-    return answer(Told(run=name, answer=await site.engine.condense(name, caller.by)))
+    return answer(Told(run=name, answer=await site.engine.control.condense(name, caller.by)))
 
 
 @router.get("/runs/{run}/diff", responses=gives(Diff))
 async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
     """Show the change of a run as a patch, cut where it is very long; `diff.patch` has all of it."""
-    chosen = site.engine.changed_by(run, attempt)
+    chosen = site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
     size = 0
 
@@ -101,7 +101,7 @@ async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Resp
             parts.append(chunk[: MOST_PATCH - size])
         size += len(chunk)
 
-    await site.engine.diff(run, attempt, take)
+    await site.engine.work.diff(run, attempt, take)
     return answer(
         Diff(
             attempt=chosen.id,
@@ -118,22 +118,22 @@ async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Resp
 @router.get("/runs/{run}/diff.patch", responses={200: {"description": "A patch.", "content": {"text/x-patch": {}}}})
 async def patch(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
     """Give the change of a run as a patch for `git apply`."""
-    site.engine.changed_by(run, attempt)
+    site.engine.work.changed_by(run, attempt)
     parts: list[bytes] = []
-    await site.engine.diff(run, attempt, parts.append)
+    await site.engine.work.diff(run, attempt, parts.append)
     return StreamingResponse(iter(parts), media_type="text/x-patch; charset=utf-8")
 
 
 @router.get("/runs/{run}/compare", responses=gives(Comparison))
 async def compare(run: str, site: Here, _: Reader) -> Response:
     """Put the attempts of a run side by side, each at the place it took."""
-    return answer(site.engine.compare(run))
+    return answer(site.engine.work.compare(run))
 
 
 @router.get("/runs/{run}/receipt", responses=gives(Receipt))
 async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
     """Show what was proven, and by what."""
-    return answer(site.engine.receipt(run, attempt))
+    return answer(site.engine.work.receipt(run, attempt))
 
 
 # --- keep or take back
@@ -142,7 +142,7 @@ async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> R
 @router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(Landing, required=False))
 async def preview(run: str, request: Request, site: Here, _: Reader) -> Response:
     """Say what a merge would do; nothing is changed."""
-    return answer(await site.engine.preview(_request(site.engine.find(run), await body(request, Landing))))
+    return answer(await site.engine.merges.preview(_request(site.engine.find(run), await body(request, Landing))))
 
 
 @router.post(
@@ -155,20 +155,20 @@ async def merge(run: str, request: Request, site: Here, caller: Lander) -> Respo
     name, wanted = site.engine.find(run), await body(request, Landing)
     if wanted.resolve_with is not None:
         caller.needs("run")
-    record = await site.engine.merge(_request(name, wanted), _unsaid)
+    record = await site.engine.merges.merge(_request(name, wanted), _unsaid)
     return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
 
 
 @router.delete("/runs/{run}/merge", responses=gives(Run))
 async def abort(run: str, site: Here, _: Lander) -> Response:
     """Give up a merge that is in conflict."""
-    return answer(site.engine.abort_merge(run))
+    return answer(site.engine.merges.abort(run))
 
 
 @router.get("/runs/{run}/conflicts", responses=gives(Preview))
 async def conflicts(run: str, site: Here, _: Reader) -> Response:
     """Show what stands against landing a run: each path, how it conflicts, and the blobs of the three sides."""
-    return answer(await site.engine.preview(MergeRequest(run=site.engine.find(run))))
+    return answer(await site.engine.merges.preview(MergeRequest(run=site.engine.find(run))))
 
 
 @router.post("/runs/{run}/undo", responses=gives(Run))
@@ -176,7 +176,7 @@ async def undo(run: str, site: Here, _: Lander) -> Response:
     """Take back the last merge of a run: refs and files are exactly as they were."""
     name = site.engine.find(run)
     folder = Path(site.engine.show(name).repo)
-    await site.engine.undo(name, folder, _unsaid)
+    await site.engine.merges.undo(name, folder, _unsaid)
     return answer(site.engine.show(name))
 
 

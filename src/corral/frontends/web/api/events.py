@@ -43,9 +43,9 @@ async def page(
     """Show a page of a run's events, oldest first; with `before`, the last ones before that."""
     name = site.engine.find(run)
     if before is not None:
-        found = site.engine.log_before(name, before, limit)
+        found = site.engine.history.log_before(name, before, limit)
     else:
-        found = site.engine.log(name, after, limit, node)
+        found = site.engine.history.log(name, after, limit, node)
     events = [msgspec.Raw(told(each).body) for each in found]
     return answer(EventPage(run=name, events=events, next=found[-1].stored.seq if found else after))
 
@@ -62,7 +62,7 @@ async def of_run(
     """Send the events of a run, or of one of its nodes, from `after` or Last-Event-ID on, until the run is over."""
     name = site.engine.find(run)
     after = _after(last_event_id, after)
-    if last_event_id is not None and site.hub.over(name) and not site.engine.log(name, after, 1, node):
+    if last_event_id is not None and site.hub.over(name) and not site.engine.history.log(name, after, 1, node):
         return Response(status_code=204)  # tells an EventSource not to come back
     return EventStream(site.hub, site.hub.watch(name, node, after))
 
@@ -75,7 +75,7 @@ async def of_all(
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
 ) -> Response:
     """Send the events of all runs, from `after` or Last-Event-ID on; without either, from now on."""
-    start = site.engine.last_sequence() if after is None else after
+    start = site.engine.history.last_sequence() if after is None else after
     return EventStream(site.hub, site.hub.watch(None, None, _after(last_event_id, start)))
 
 

@@ -18,11 +18,11 @@ router = APIRouter(tags=["inbox"])
 @router.get("/inbox", responses=gives(list[InboxEntry]))
 async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
     """List what waits for a person; with `all` also what was answered."""
-    return answer([entry(each) for each in site.engine.inbox(whole=all)])
+    return answer([entry(each) for each in site.engine.inbox.entries(whole=all)])
 
 
 @router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
 async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
     """Answer what waits; an answer counts once, and who gave it is kept."""
     wanted = await body(request, Answer)
-    return answer(entry(await site.engine.answer(number, wanted.answer, caller.by)))
+    return answer(entry(await site.engine.inbox.answer(number, wanted.answer, caller.by)))

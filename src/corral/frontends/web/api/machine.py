@@ -73,7 +73,7 @@ def _health(site: Site) -> Health:
         slow = time.perf_counter() - started > 1.0
         parts["store"] = "writing takes more than a second" if slow else "ok"
         parts["queue"] = "held: nothing is taken up" if site.engine.queue.held else "ok"
-        parts["money"] = f"everything is halted ({where})" if (where := site.engine.halted()) else "ok"
+        parts["money"] = f"everything is halted ({where})" if (where := site.engine.money.halted()) else "ok"
     except CorralError as error:
         parts["store"] = f"down: {error}"
     parts["foreman"] = site.foreman.trouble() or "ok"

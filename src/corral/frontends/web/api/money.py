@@ -169,7 +169,7 @@ async def quota(site: Here, _: Reader) -> Response:
 @router.post("/halt", responses=gives(Halted))
 async def halt(site: Here, caller: Admin) -> Response:
     """Stop every run now, in any process, and let none start."""
-    return answer(Halted(stopped=site.engine.halt(caller.by)))
+    return answer(Halted(stopped=site.engine.money.halt(caller.by)))
 
 
 @router.delete("/halt", status_code=204)
@@ -180,7 +180,7 @@ async def unhalt(site: Here, _: Admin) -> Response:
 
 
 def _settings(site: Site) -> money.Budget:
-    return site.engine.settings(Path()).budget
+    return site.engine.settings.load(Path()).budget
 
 
 def _budget(site: Site) -> BudgetShown:

@@ -41,13 +41,13 @@ async def enqueue(site: Site, caller: Caller, wanted: Submission, key: str | Non
     roots = site.settings.roots
     asked = vetting.request(wanted.request(vetting.repository(wanted.repo, roots)), caller, roots)
     ticket = Ticket(by=caller.by, priority=wanted.priority, key=f"{caller.token.id}/{key}" if key is not None else None)
-    if before := site.engine.submitted(asked, ticket):
+    if before := site.engine.requests.before(asked, ticket):
         return before, False
 
     def vet(plan: RunPlan) -> None:
         vetting.plan(plan, caller, roots)
 
-    return await site.engine.enqueue(asked, ticket, vet=vet), True
+    return await site.engine.requests.enqueue(asked, ticket, vet=vet), True
 
 
 @router.get("/runs", responses=gives(RunPage))
@@ -72,7 +72,7 @@ async def list_runs(  # noqa: PLR0913, PLR0917 -- one for each filter
         words=q or None,
         since=_moment(since),
     )
-    lines = site.engine.page(wanted)
+    lines = site.engine.history.page(wanted)
     shown = lines[:limit]
     return answer(RunPage(runs=[summary(line) for line in shown], next=shown[-1].run if len(lines) > limit else None))
 

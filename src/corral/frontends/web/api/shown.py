@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.engine.document import lost, moment
-from corral.engine.engine import RunLine
+from corral.engine.history import RunLine
 from corral.model import Entry
 
 

@@ -1,0 +1,94 @@
+"""What a person wants of a run while it goes on, whichever process drives it: pause, go on, steer, condense."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from corral.errors import BadRequest
+from corral.model import OPEN, NodeState
+from corral.world.notice import Bell
+from corral.world.store.sqlite import Store
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
+
+
+class Control:
+    """Orders to runs; each answer says in words what became of one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+    async def pause(self, name: str, node: str | None, by: str) -> str:
+        """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""
+        run = self._store.find(name)
+        if self._store.run(run).status not in OPEN:
+            raise BadRequest(f"run {run} is over: {self._store.run(run).status}")
+        if self._engine.drives.orphaned(run):
+            with self._store.transaction():
+                if node is None:
+                    self._store.move_run(run, "paused", f"paused by {by}", None)
+                else:
+                    self._store.move_node(run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
+            return "paused; nobody was driving it"
+        answer = await self._answer(run, self.order(run, "pause", by, node or ""))
+        return answer or "it is paused as soon as its process hears of it"
+
+    async def unpause(self, name: str, node: str, by: str) -> str:
+        """Let a paused node go on."""
+        run = self._store.find(name)
+        if self._engine.drives.orphaned(run):
+            self._store.move_node(run, NodeState(id=node))
+            return f"`{node}` goes on with the run: corral resume {run}"
+        answer = await self._answer(run, self.order(run, "unpause", by, node))
+        return answer or "it goes on as soon as its process hears of it"
+
+    async def steer(self, name: str, text: str, by: str) -> str:
+        """Tell the agents of a run something while they work; return what became of it, in words."""
+        run = self._store.find(name)
+        record = self._store.run(run)
+        if not text.strip():
+            raise BadRequest("there is nothing to tell", hint='say it: corral steer @last "also update the docs"')
+        if record.status not in (*OPEN, "limited"):
+            raise BadRequest(f"run {run} is over: {record.status}", hint="start a new one with `corral run`")
+        order = self.order(run, "steer", by, text)
+        if (answer := await self._answer(run, order)) is not None:
+            return answer
+        if self._engine.drives.orphaned(run) or record.status == "limited":
+            return f"kept: it is told when run {run} goes on (corral resume {run})"
+        return "kept: it is told at the next turn"
+
+    async def condense(self, name: str, by: str) -> str:
+        """Have the agents of a run go on in fresh sessions from summaries; return what became of it, in words."""
+        run = self._store.find(name)
+        if self._store.run(run).status not in OPEN or self._engine.drives.orphaned(run):
+            raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
+        order = self.order(run, "condense", by)
+        return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
+
+    def order(self, run: str, verb: str, by: str, text: str = "") -> int:
+        """Store what a person wants of a run; who drives it elsewhere is woken by that, here it is told."""
+        order = self._store.order(run, verb, by, time.time(), text)
+        self._engine.drives.poke(run)
+        return order
+
+    async def _answer(self, run: str, order: int) -> str | None:
+        """Wait for what the process that drives a run says to an order; None if it says nothing."""
+        self._engine.drives.poke(run)
+        bell, until = Bell(self._store.folder), time.monotonic() + ANSWER_SECONDS
+        try:
+            while time.monotonic() < until and not self._engine.drives.orphaned(run):
+                answer = self._store.order_answer(order)
+                if answer is not None:
+                    return answer
+                await bell.listen(0.2)
+        finally:
+            bell.close()
+        return None

@@ -1,0 +1,134 @@
+"""The runs that this process drives: whose they are, what they share, and how they are left to others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine import document
+from corral.errors import BadRequest
+from corral.world import custody
+from corral.world.store import waiting
+from corral.world.store.sqlite import LEASE_SECONDS, Store
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.loop import Drive
+    from corral.engine.office import Family, Office
+    from corral.engine.outfit import Outfit
+    from corral.engine.telling import Listener
+
+
+class Drives:
+    """What one engine drives at present; all runs of it are one family."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._owner = engine.owner
+        self._drives: dict[str, Drive] = {}
+        self._family: Family | None = None
+        self.stopping: str | None = None  #: why everything here is to stop
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._drives
+
+    async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
+        """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        from corral.engine.local import here  # noqa: PLC0415
+        from corral.engine.loop import Drive  # noqa: PLC0415
+
+        place = here(self._store.run(run).plan, self._office(run, listen))
+        drive = Drive(run, self._owner, self._store, place, listen)
+        drive.patient = patient
+        drive.land_with(self._engine.merges.merge)
+        drive.slot_freed = self._look_up
+        self._drives[run] = drive
+        waiting.leave(self._store, run)
+        if self.stopping:
+            drive.stop(self.stopping)
+        try:
+            await drive.to_the_end()
+        finally:
+            del self._drives[run]
+            if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
+                self._store.release_lease(run, self._owner)
+
+    def _office(self, run: str, listen: Listener) -> Office:
+        """Return what the toolboxes of a run share."""
+        from corral.engine.office import Family, Office  # noqa: PLC0415
+
+        self._family = self._family or Family(self._owner, self._engine.drive, self._stop_child)
+        return Office(self._family, self._store, self._dresser(run), listen)
+
+    def _dresser(self, run: str) -> Callable[[str], Outfit]:
+        """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
+        from corral.engine.outfit import outfit  # noqa: PLC0415
+        from corral.engine.submit import load  # noqa: PLC0415
+
+        repo = Path(self._store.run(run).plan.repo)
+        return lambda name: outfit(name, load(repo, self._engine.home, trust=False))
+
+    async def _stop_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].stop("the attempt that spawned it has ended")
+        else:
+            await self._engine.stop(run, "its parent")
+
+    # --- told from outside
+
+    def stop(self, reason: str) -> None:
+        """Stop everything that is driven here, now or in a moment."""
+        self.stopping = self.stopping or reason
+        for drive in self._drives.values():
+            drive.stop(reason)
+
+    def poke(self, run: str) -> None:
+        """Let a run that this process drives know at once; others hear the bell."""
+        if run in self._drives:
+            self._drives[run].hear()
+
+    def _look_up(self) -> None:
+        """Let all runs of this process look whether there is room for them now."""
+        for drive in self._drives.values():
+            drive.look_up()
+
+    # --- whose a run is
+
+    def orphaned(self, run: str) -> bool:
+        """Tell whether no process drives a run."""
+        return document.orphaned(self._store.run(run).owner)
+
+    def take_over(self, run: str) -> bool:
+        """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
+        if run in self._drives:
+            return False
+        owner = self._store.run(run).owner
+        dead = owner if owner and custody.alive(owner) is False else None
+        now = time.time()
+        if owner and owner != self._owner and custody.alive(owner) is True:
+            return False
+        return self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, dead=dead)
+
+    def own(self, run: str) -> None:
+        """Take a run over, or say who has it."""
+        if not self.take_over(run):
+            raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
+
+    async def detach(self, run: str) -> None:
+        """Leave a run to a process of its own, which outlives this one; return once that drives it."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        self._store.release_lease(run, self._owner)
+        await detaching.detach(self._store, run)
+
+    async def to_background(self, run: str) -> str:
+        """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
+        from corral.engine import detaching  # noqa: PLC0415
+
+        return await detaching.to_background(self._store, run)

@@ -1,0 +1,54 @@
+"""What waits for a person, and what follows from their answer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from corral.model import OPEN, Entry
+from corral.world.store import inbox, merges
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+
+class Inbox:
+    """The inbox of one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def entries(self, *, whole: bool = False) -> list[Entry]:
+        """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
+        store = self._engine.store
+        inbox.answer_due(store, time.time())
+        return inbox.newest(store, 1000) if whole else inbox.waiting(store)
+
+    async def answer(self, number: str, text: str, by: str) -> Entry:
+        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it."""
+        from corral.engine import answering  # noqa: PLC0415
+
+        entry = answering.take(self._engine.store, number, text, by)
+        if entry.about == "limit" and entry.answer == "no":
+            await self._engine.stop(entry.run, by)
+        if entry.about == "merge":
+            await self._settle_merge(entry)
+        self._engine.drives.poke(entry.run)
+        return answering.told(self._engine.store, entry)
+
+    async def _settle_merge(self, entry: Entry) -> None:
+        """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        store = self._engine.store
+        if store.run(entry.run).status in OPEN:
+            return
+        if entry.answer == "abort":
+            self._engine.merges.abort(entry.run)
+            outcome = "nothing was moved"
+        else:
+            waiting = merges.latest(merges.of_run(store, entry.run))
+            into = waiting.into if waiting else None
+            record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=into))
+            outcome = f"{record.state} into {record.into}"
+        inbox.note_outcome(store, entry.id, outcome)
