@@ -65,6 +65,6 @@ def test_the_real_agent_calls_its_toolbox(corral: Corral, real: Real, model: Scr
     assert outcome.code == 0, outcome
     reports = [event for event in corral.events() if event["type"] == "reported"]
     assert [(each["text"], each["percent"]) for each in reports] == [("half way", 50.0)]
-    told = str(model.requests[-1].body)
+    told = str(model.asked[-1].body)
     assert outcome.json["run"] in told, "it was not told who is there"
     assert "letters_waiting" in told

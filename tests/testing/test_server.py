@@ -196,3 +196,13 @@ def test_models_are_listed_and_unknown_paths_are_not_found():
 def test_waiting_for_a_request_that_never_comes_says_so():
     with ScriptedModel([]) as model, pytest.raises(TimeoutError, match="0 of 1 requests for /v1/messages"):
         model.wait_for(PATH, timeout_seconds=0.01)
+
+
+def test_what_asks_for_work_is_told_from_probes_counts_and_titles():
+    with ScriptedModel([]) as model:
+        for path in (PATH, "/v1/messages/count_tokens", "/v1beta/models/m:countTokens"):
+            post(model.url, path, BODY)
+        post(model.url, PATH, {"model": "m", "messages": []})
+        send(model.url, "HEAD", "/")
+        assert len(model.requests) == 5
+        assert model.asked == model.requests[:1]

@@ -122,7 +122,7 @@ def resumes(stage: Stage) -> None:
             going.process.kill()
             going.process.wait()
         outcome = stage.corral("resume", "@last", "--json")
-        expect("half.txt" in str(model.requests[-1].body), "its history is not what it did before", outcome)
+        expect("half.txt" in str(model.asked[-1].body), "its history is not what it did before", outcome)
     expect(outcome.code == 0, f"exit {outcome.code}", outcome)
     first, second = outcome.json["nodes"][0]["attempts"]
     expect(second["retry_of"] == first["id"], "the second attempt does not go on with the first", outcome)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from corral.testing.model.connection import Listener
-from corral.testing.model.routes import Request
+from corral.testing.model.routes import Reply, Request, route
 from corral.testing.model.script import Script, Turn
 from corral.testing.model.wire import Asked
 
@@ -48,6 +48,12 @@ class ScriptedModel:
         """All requests that came so far, in order."""
         with self._changed:
             return list(self._requests)
+
+    @property
+    def asked(self) -> list[Request]:
+        """Those requests that hand the model tools and ask for work; no probe, no count of tokens, no title."""
+        routes = [(request, route(request)) for request in self.requests]
+        return [request for request, found in routes if not isinstance(found, Reply) and found[1].offers]
 
     def wait_for(self, path: str, count: int = 1, timeout_seconds: float = 60) -> list[Request]:
         """Wait until `count` requests have come whose path ends so, and return them."""
