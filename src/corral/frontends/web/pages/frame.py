@@ -44,7 +44,7 @@ def show(request: Request, caller: Caller, template: str, **values: Any) -> Resp
     """Answer with a whole screen, or with a part of one (a template whose name begins with `_`)."""
     if not template.startswith("_"):
         values["menu"] = SCREENS
-        values["waiting"] = len(site_of(request).engine.inbox())
+        values["waiting"] = len(site_of(request).engine.inbox.entries())
     values["csrf"] = csrf_of(caller.cookie) if caller.cookie else ""
     values["may"] = caller.token.may
     values["here"] = request.url.path

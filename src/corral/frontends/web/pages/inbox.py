@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from corral.frontends.web.auth import Reader
-from corral.frontends.web.site import Here
+from corral.frontends.web.auth import Reader, Runner, form
+from corral.frontends.web.pages import frame
+from corral.frontends.web.site import Here, Site
 
 router = APIRouter()
+ANSWERED_MOST = 100
+
+
+@router.get("/inbox")
+async def inbox(request: Request, site: Here, caller: Reader) -> Response:
+    part = request.headers.get("hx-target") == "entries"
+    return frame.show(request, caller, "_inbox.html" if part else "inbox.html", **_values(site))
 
 
 @router.get("/inbox/count")
 async def count(site: Here, _: Reader) -> Response:
     """How much waits, for the menu."""
-    return PlainTextResponse(str(len(site.engine.inbox())))
+    return PlainTextResponse(str(len(site.engine.inbox.entries())))
+
+
+@router.post("/inbox/{number}")
+async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Answer one; the agent that waits for it hears it at once."""
+    text = (await form(request)).get("answer", "").strip()
+    given = await site.engine.inbox.answer(number, text, caller.by)
+    return frame.show(request, caller, "_inbox.html", **_values(site), given=given)
+
+
+def _values(site: Site) -> dict[str, object]:
+    whole = site.engine.inbox.entries(whole=True)
+    return {
+        "entries": site.engine.inbox.entries(),
+        "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
+        "given": None,
+    }

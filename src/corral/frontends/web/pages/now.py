@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine import money
-from corral.engine.engine import RunLine
+from corral.engine.history import RunLine
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.frontends.web.site import Here, Site
@@ -54,25 +54,25 @@ def _values(site: Site) -> dict[str, object]:
     stuck = RunFilter(most=RUNNING_MOST, statuses=("waiting", "limited", "over_budget"))
     over = RunFilter(most=ENDED_MOST, statuses=("done", "failed", "timed_out", "stopped", "partial"))
     return {
-        "running": [_work(site, line) for line in site.engine.page(at_work)],
-        "stuck": site.engine.page(stuck),
-        "ended": site.engine.page(over),
-        "entries": site.engine.inbox(),
+        "running": [_work(site, line) for line in site.engine.history.page(at_work)],
+        "stuck": site.engine.history.page(stuck),
+        "ended": site.engine.history.page(over),
+        "entries": site.engine.inbox.entries(),
         "today": _today(site),
         "queue": site.engine.queue.state(),
-        "halted": site.engine.halted(),
+        "halted": site.engine.money.halted(),
         "repository": site.settings.roots[0],
     }
 
 
 def _work(site: Site, line: RunLine) -> Work:
-    states = site.engine.node_states(line.run).values()
+    states = site.engine.history.node_states(line.run).values()
     open_states = ("queued", "running", "waiting", "paused")
     return Work(line=line, done=sum(state not in open_states for state in states), nodes=len(states))
 
 
 def _today(site: Site) -> Today:
-    settings = site.engine.settings(Path()).budget
+    settings = site.engine.settings.load(Path()).budget
     spent, reserved = money.spending(site.engine.store, settings)["day"]
     standings = money.standings(site.engine.store, settings)
     limits = [each.limit.usd for each in standings if each.limit.window == "day" and not each.limit.agent]

@@ -36,12 +36,12 @@ async def history(  # noqa: PLR0913, PLR0917 -- one for each field of the form
     wanted = RunFilter(
         most=PAGE + 1, before=before or None, statuses=statuses, repo=repo or None, agent=agent or None, words=q or None
     )
-    found = site.engine.page(wanted)
+    found = site.engine.history.page(wanted)
     shown = found[:PAGE]
     asked = {"q": q, "status": status, "agent": agent, "repo": repo}
     older = urlencode({**asked, "before": shown[-1].run}) if len(found) > PAGE else ""
     part = request.headers.get("hx-target") == "found"
     return frame.show(
         request, caller, "_runs.html" if part else "runs.html",
-        runs=shown, older=older, asked=asked, before=before, statuses=STATUSES, counts=site.engine.run_counts(),
+        runs=shown, older=older, asked=asked, before=before, statuses=STATUSES, counts=site.engine.history.run_counts(),
     )  # fmt: skip

@@ -1,0 +1,94 @@
+"""Cost: what was spent, by any dimension, against which limits."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Annotated, get_args
+
+from fastapi import APIRouter, Query
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine import money
+from corral.frontends.web.auth import Admin, Reader, form
+from corral.frontends.web.pages import frame
+from corral.frontends.web.problems import Refused
+from corral.frontends.web.site import Here, Site
+from corral.money import Budget, Limit, Window
+from corral.rules.costs import By
+
+router = APIRouter()
+DIMENSIONS: tuple[By, ...] = get_args(By)
+WINDOWS: dict[str, Window] = {"run": "run", "day": "day", "month": "month", "ceiling": "ceiling"}
+PERIODS = {7: "7 days", 30: "30 days", 90: "90 days", 0: "all time"}
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """One day of the plot."""
+
+    day: str
+    usd: float
+    height: float  #: of the highest, in percent
+
+
+@router.get("/cost")
+async def cost(
+    request: Request, site: Here, caller: Reader, by: By = "agent", days: Annotated[int, Query(ge=0, le=3650)] = 30
+) -> Response:
+    return frame.show(request, caller, "cost.html", **_values(site, by, days))
+
+
+@router.post("/cost/limit")
+async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
+    """Set a limit of money, or take those away that were set by hand."""
+    given = await form(request)
+    store = site.engine.store
+    if "reset" in given:
+        money.reset(store, "", "", caller.by)
+        return frame.go_to("/cost")
+    window, text = WINDOWS.get(given.get("window", "")), given.get("usd", "").strip()
+    try:
+        usd = float(text)
+    except ValueError:
+        raise Refused(422, "invalid", f"`{text}` is no amount of dollars", hint="as 10 or 2.50") from None
+    if window is None:
+        raise Refused(422, "invalid", "a limit is for each run, a day, a month, or the ceiling of a month")
+    money.set_limit(store, Limit(window=window, usd=usd, agent=given.get("agent", "").strip()), caller.by)
+    return frame.go_to("/cost")
+
+
+def _values(site: Site, by: By, days: int) -> dict[str, object]:
+    settings = site.engine.settings.load(Path()).budget
+    since = time.time() - days * 86_400 if days else 0.0
+    store = site.engine.store
+    table = money.cost(store, settings, by, since=since)
+    daily = money.cost(store, settings, "day", since=since)
+    most = max((row.usd for row in table.rows), default=0.0)
+    return {
+        "by": by,
+        "days": days,
+        "dimensions": DIMENSIONS,
+        "periods": PERIODS,
+        "table": table,
+        "most": most,
+        "bars": _bars({row.key: row.usd for row in daily.rows}, days, settings),
+        "standings": money.standings(store, settings),
+        "quotas": money.known_quotas(store),
+        "zone": money.zone_name(settings),
+    }
+
+
+def _bars(by_day: dict[str, float], days: int, settings: Budget) -> list[Bar]:
+    """Return every day of the period, also those without cost: a gap would lie."""
+    if not by_day:
+        return []
+    zone: tzinfo = money.zone_of(settings)
+    last = datetime.now(zone).date()
+    first = last - timedelta(days=days - 1) if days else min(date.fromisoformat(day) for day in by_day)
+    first = max(first, last - timedelta(days=364))
+    highest = max(by_day.values()) or 1.0
+    wanted = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    return [Bar(day=day, usd=by_day.get(day, 0.0), height=100 * by_day.get(day, 0.0) / highest) for day in wanted]

@@ -1,0 +1,98 @@
+"""Flows: an editor that checks as one types and draws what is right."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from markupsafe import Markup
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine import pictures
+from corral.engine.flowing import template, template_names
+from corral.errors import BadFlow, CorralError
+from corral.frontends.web import vetting
+from corral.frontends.web.api.bodies import Submission
+from corral.frontends.web.api.runs import enqueue
+from corral.frontends.web.auth import Caller, Reader, Runner, form
+from corral.frontends.web.pages import frame
+from corral.frontends.web.site import Here, Site
+from corral.model import Request as RunRequest
+
+router = APIRouter()
+MOST_TEXT = 512 << 10
+PLACE = re.compile(r"(?s)[^:\n]*:(\d+):(\d+): (.*?)(?: \(hint: (.*)\))?")
+
+
+class Mistake(Struct, frozen=True, kw_only=True):
+    """What is wrong, and where in the text."""
+
+    line: int
+    column: int
+    message: str
+    hint: str
+
+
+@router.get("/flows")
+async def editor(
+    request: Request, site: Here, caller: Reader, begin: Annotated[str, Query(max_length=100)] = "feature"
+) -> Response:
+    known = template_names()
+    chosen = begin if begin in known else known[0]
+    about = {name: template(name).partition("\n")[0].lstrip("# ") for name in known}
+    return frame.show(
+        request, caller, "flows.html",
+        about=about, chosen=chosen, text=template(chosen), roots=site.settings.roots,
+    )  # fmt: skip
+
+
+@router.post("/flows/check")
+async def check(request: Request, site: Here, caller: Reader) -> Response:
+    """Say what is wrong with a text, all at once; or draw it, with what it may cost."""
+    given = await form(request)
+    text = given.get("flow", "")[:MOST_TEXT]
+    mistakes: list[Mistake] = []
+    trouble, values = "", dict[str, object]()
+    try:
+        values = await _drawn(site, caller, text, given)
+    except BadFlow as error:
+        mistakes = [_mistake(line) for line in str(error).splitlines()]
+    except CorralError as error:
+        trouble = f"{error}" + (f" (hint: {error.hint})" if error.hint else "")
+    drawn: dict[str, object] = {"nodes": [], "picture": "", "estimate": [], "inputs": [], **values}
+    return frame.show(request, caller, "_flow.html", mistakes=mistakes, trouble=trouble, **drawn)
+
+
+@router.post("/flows/run")
+async def run(request: Request, site: Here, caller: Runner) -> Response:
+    """Carry a flow out, and open its screen."""
+    given = await form(request)
+    wanted = Submission(flow=given.get("flow", ""), repo=given.get("repo", "").strip(), inputs=_inputs(given))
+    name, _ = await enqueue(site, caller, wanted)
+    return frame.go_to(f"/runs/{name}")
+
+
+async def _drawn(site: Site, caller: Caller, text: str, given: dict[str, str]) -> dict[str, object]:
+    roots = site.settings.roots
+    asked = RunRequest(flow=text, repo=vetting.repository(given.get("repo", "").strip(), roots), draft=True)
+    plan = (await site.engine.requests.prepare(vetting.request(asked, caller, roots))).plan
+    return {
+        "nodes": plan.flow.nodes,
+        "picture": Markup(pictures.svg(plan.flow)),  # noqa: S704 -- every word in it is escaped where it is drawn
+        "inputs": sorted(plan.flow.inputs),
+        "estimate": site.engine.money.estimate(plan).lines(),
+    }
+
+
+def _inputs(given: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("input."): value for name, value in given.items() if name.startswith("input.") and value}
+
+
+def _mistake(line: str) -> Mistake:
+    found = PLACE.fullmatch(line)
+    if not found:
+        return Mistake(line=1, column=1, message=line, hint="")
+    return Mistake(line=int(found[1]), column=int(found[2]), message=found[3], hint=found[4] or "")

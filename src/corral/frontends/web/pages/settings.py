@@ -1,0 +1,112 @@
+"""Settings: who may come in, how the queue works, what starts by itself, whom we tell, and a halt of everything."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine import money
+from corral.engine.access import Secret
+from corral.frontends.web.auth import Admin, Caller, Reader, form
+from corral.frontends.web.pages import frame
+from corral.frontends.web.problems import Refused
+from corral.frontends.web.site import Here, Site
+from corral.serving import SCOPES, WebhookRecord
+
+router = APIRouter()
+DEAD_MOST = 50
+
+
+@router.get("/settings")
+async def settings(request: Request, site: Here, caller: Reader) -> Response:
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/tokens")
+async def new_token(request: Request, site: Here, caller: Admin) -> Response:
+    """Make a token; its secret is shown once, here."""
+    given = await form(request)
+    name = given.get("name", "").strip()
+    if not name or len(name) > 100:
+        raise Refused(422, "invalid", "a token has a name of 1 to 100 letters", hint="as `phone` or `ci`")
+    scopes = [scope for scope in SCOPES if given.get(f"scope.{scope}")] or ["read"]
+    return _shown(request, site, caller, secret=site.engine.access.create(name, scopes))
+
+
+@router.post("/settings/tokens/{token}/revoke")
+async def revoke(token: str, request: Request, site: Here, caller: Admin) -> Response:
+    site.engine.access.revoke(token)
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/queue")
+async def queue(request: Request, site: Here, caller: Admin) -> Response:
+    """Hold the queue or let it go on; say how many runs go on at once."""
+    given = await form(request)
+    number = given.get("concurrency", "").strip()
+    if not number.isdigit() or not 1 <= int(number) <= 1000:
+        raise Refused(422, "invalid", f"`{number}` is no number of runs", hint="from 1 to 1000")
+    site.engine.queue.set_concurrency(int(number))
+    site.engine.queue.hold(held="held" in given)
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/halt")
+async def halt(request: Request, site: Here, caller: Admin) -> Response:
+    """Stop every run now and let none start, or let them start again."""
+    if site.engine.money.halted():
+        money.unhalt(site.engine.store)
+    else:
+        site.engine.money.halt(caller.by)
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/webhooks")
+async def new_webhook(request: Request, site: Here, caller: Admin) -> Response:
+    """Add an address that is told of what happens; its secret is shown once, here."""
+    given = await form(request)
+    types = tuple(each.strip() for each in given.get("types", "").split(",") if each.strip())
+    made = site.engine.webhooks.add(given.get("url", "").strip(), types)
+    return _shown(request, site, caller, hook=made)
+
+
+@router.post("/settings/webhooks/{hook}/drop")
+async def drop_webhook(hook: str, request: Request, site: Here, caller: Admin) -> Response:
+    site.engine.webhooks.drop(hook)
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/deliveries/{delivery}/again")
+async def again(delivery: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Try to tell something once more that was given up."""
+    site.engine.webhooks.again(delivery)
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/{kind}/{name}/drop")
+async def drop(kind: str, name: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Take away a schedule or a trigger."""
+    if kind == "schedules":
+        site.engine.automation.drop_schedule(name)
+    elif kind == "triggers":
+        site.engine.automation.drop_trigger(name)
+    else:
+        raise Refused(404, "not_found", f"there are no {kind}")
+    return _shown(request, site, caller)
+
+
+def _shown(
+    request: Request, site: Site, caller: Caller, secret: Secret | None = None, hook: WebhookRecord | None = None
+) -> Response:
+    admin = caller.token.may("admin")
+    hooks = site.engine.webhooks.all() if admin else []
+    dead = [each for one in hooks for each in site.engine.webhooks.deliveries(one.id, "dead", DEAD_MOST)]
+    part = "hx-request" in request.headers
+    return frame.show(
+        request, caller, "_settings.html" if part else "settings.html",
+        me=caller.token, tokens=site.engine.access.tokens() if admin else [], scopes=SCOPES, secret=secret,
+        queue=site.engine.queue.state(), halted=site.engine.money.halted(),
+        schedules=site.engine.automation.schedules(), triggers=site.engine.automation.triggers(),
+        hooks=hooks, dead=dead, hook=hook, home=site.engine.home, roots=site.settings.roots,
+    )  # fmt: skip
