@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corral.engine import document
 from corral.errors import CorralError
 from corral.events import Heard, Noted
-from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.merging import Conflicts, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.model import Run
 
 if TYPE_CHECKING:
@@ -39,13 +39,15 @@ class Merges:
 
     async def candidate(self, request: MergeRequest) -> str | None:
         """Return the commit that a merge would land."""
-        return (await self._merger(request.run).candidate(request)).commit
+        merger = self._merger(request.run)
+        return (await merger.candidate(merger.continued(request))).commit
 
     async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
         from corral.engine import publishing, resolution  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
+        request = merger.continued(request)
         if request.strategy == "patch":
             return await publishing.patch(merger, request, sink)
         if request.strategy == "branch":
@@ -78,6 +80,13 @@ class Merges:
 
         mergers = [self._merger(name, say) for name in names]
         return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
+    async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
+        """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
+        from corral.engine import conflicts  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
 
     def abort(self, name: str) -> Run:
         """Give up a merge that is in conflict."""

@@ -66,7 +66,7 @@ def question(record: MergeRecord, now: float) -> Question:
         text=f"Run {record.run} and {record.into} both changed {names}. Whose version counts there?",
         context=(
             f"ours: the branch's, theirs: the run's; then `corral merge {record.run}` lands it. "
-            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|PATH. Nothing was moved"
+            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved"
         ),
         choices=("ours", "theirs", "abort"),
         default="abort",

@@ -40,7 +40,7 @@ def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 @click.option("--preview", is_flag=True, help="Only say what would happen.")
 @click.option("--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number or agent.")
 @click.option("--take", multiple=True, metavar="FILE=WHO,..", help="Make one result of files of several attempts.")
-@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs or a file's path.")
+@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs, base or a path.")
 @click.option("--resolve-with", metavar="AGENT", help="Have an agent settle the conflicts, and prove it.")
 @click.option("--tries", type=click.IntRange(1, 10), default=3, help="How often that agent may try.  [3]")
 @click.option("--abort", is_flag=True, help="Give up a merge that is in conflict.")
@@ -157,7 +157,7 @@ def _conflicts(conflicts: tuple[Conflict, ...]) -> None:
 
 
 def _ways(run: str) -> str:
-    return f"corral merge {run} --resolve FILE=ours|theirs|PATH   --resolve-with AGENT   --abort"
+    return f"corral merge {run} --resolve FILE=ours|theirs|base|PATH   --resolve-with AGENT   --abort"
 
 
 @click.command()

@@ -165,12 +165,6 @@ async def abort(run: str, site: Here, _: Lander) -> Response:
     return answer(site.engine.merges.abort(run))
 
 
-@router.get("/runs/{run}/conflicts", responses=gives(Preview))
-async def conflicts(run: str, site: Here, _: Reader) -> Response:
-    """Show what stands against landing a run: each path, how it conflicts, and the blobs of the three sides."""
-    return answer(await site.engine.merges.preview(MergeRequest(run=site.engine.find(run))))
-
-
 @router.post("/runs/{run}/undo", responses=gives(Run))
 async def undo(run: str, site: Here, _: Lander) -> Response:
     """Take back the last merge of a run: refs and files are exactly as they were."""
