@@ -42,6 +42,38 @@ class Choice(Struct, frozen=True):
     of: Blobs | None = None  #: what it was chosen for; it counts for nothing else
 
 
+class Take(Struct, frozen=True):
+    """A file of an attempt that is to be part of one new result, or some hunks of it."""
+
+    path: str
+    who: str  #: attempt: its id, number or agent
+    hunks: tuple[int, ...] = ()  #: numbers from 1; none: the whole file
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """A numbered piece of a change."""
+
+    number: int  #: from 1, in its file
+    head: str  #: `@@ -3,4 +3,5 @@ def f():`
+    text: str  #: its lines, each with its sign
+
+
+class HunkedFile(Struct, frozen=True, kw_only=True):
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+    whole: str = ""  #: why it can only be taken whole
+
+
+class Hunks(Struct, frozen=True, kw_only=True):
+    """What an attempt changed, counted from the base of its run."""
+
+    attempt: str
+    agent: str
+    base: str
+    commit: str
+    files: tuple[HunkedFile, ...] = ()
+
+
 class MergeRequest(Struct, frozen=True, kw_only=True):
     """What a front end asks for."""
 
@@ -49,7 +81,7 @@ class MergeRequest(Struct, frozen=True, kw_only=True):
     strategy: Strategy = "auto"
     into: str | None = None  #: the branch the run started from
     pick: str | None = None
-    take: tuple[tuple[str, str], ...] = ()  #: file and attempt or agent
+    take: tuple[Take, ...] = ()
     heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
     proofs: tuple[str, ...] = ()  #: the checks that hold for them
     resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs, base or a path
@@ -82,7 +114,7 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
     proofs: tuple[str, ...] = ()
     pick: str | None = None  #: as it was asked for
-    take: tuple[tuple[str, str], ...] = ()
+    take: tuple[Take, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     url: str = ""  #: of a pull request
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corral.engine import document
 from corral.errors import CorralError
 from corral.events import Heard, Noted
-from corral.merging import Conflicts, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.merging import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.model import Run
 
 if TYPE_CHECKING:
@@ -81,6 +81,13 @@ class Merges:
         mergers = [self._merger(name, say) for name in names]
         return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
 
+    async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
+        """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
+        from corral.engine import taking  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await taking.shown(merger.repository, merger.run, merger.plan.base, attempt)
+
     async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
         """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
         from corral.engine import conflicts  # noqa: PLC0415
@@ -88,10 +95,10 @@ class Merges:
         merger = self._merger(name)
         return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
 
-    def abort(self, name: str) -> Run:
-        """Give up a merge that is in conflict."""
+    def abort(self, name: str, into: str | None = None) -> Run:
+        """Give up a merge that is in conflict: the last, or the one into a branch."""
         merger = self._merger(name)
-        merger.abort()
+        merger.abort(into)
         return self._engine.show(merger.run.run)
 
     async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:

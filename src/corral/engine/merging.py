@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from corral.engine import scoping
+from corral.engine import scoping, taking
 from corral.engine.choices import Choices, Waiting
 from corral.engine.host import Host
 from corral.engine.landing import Lander, Say
@@ -195,11 +195,11 @@ class Merger:
         self.note(f"not merged into {record.into}: conflicts in {names}")
         return record
 
-    def abort(self) -> None:
+    def abort(self, into: str | None = None) -> None:
         """Give up a merge that is in conflict: what was chosen for it is forgotten, nothing else was ever changed."""
-        waiting = self.waiting.last()
+        waiting = self.waiting.of(f"refs/heads/{into}") if into else self.waiting.last()
         if waiting is None:
-            raise BadRequest(f"run {self.run.run} has no merge in conflict")
+            raise BadRequest(f"run {self.run.run} has no merge{f' into {into}' if into else ''} in conflict")
         self.waiting.drop(waiting, "abort")
         self.note(f"the merge into {waiting.into} was given up")
 
@@ -273,7 +273,8 @@ class Merger:
     async def candidate(self, request: MergeRequest) -> Candidate:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
-            return await self._taken(request)
+            taken = await taking.taken(self.repository, self.run, self.plan.base, request.take)
+            return self._candidate(taken.pairs, taken.commit)
         if request.heads:
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combined(request, request.heads, message)
@@ -321,27 +322,6 @@ class Merger:
             conflicts=conflicts,
             agent=pairs[-1][1].agent,
         )
-
-    async def _taken(self, request: MergeRequest) -> Candidate:
-        """Make one new candidate of files of several attempts, on the run's base."""
-        pairs = [(path, rules.chosen(self.run, who)[0]) for path, who in request.take]
-        base = self.plan.base
-        if base is None:
-            raise BadRequest("--take needs a base: the run began in an empty repository", hint="use --pick")
-        entries: dict[str, tuple[str, str] | None] = {}
-        for path, (_, attempt) in pairs:
-            new = await resolving.entries_of(self.repository, attempt.commit or "", [path])
-            old = await resolving.entries_of(self.repository, base, [path])
-            if not new and not old:
-                raise BadRequest(f"--take {path}: neither {attempt.id} nor its base has that file")
-            entries |= dict.fromkeys(old, None)
-            entries |= new
-        tree = await resolving.edit_tree(self.repository, await self.repository.tree_of(base), entries)
-        words = "".join(f"Taken: {path} from {attempt.id}\n" for path, (_, attempt) in pairs)
-        message = rules.message(self.run, [], squashed=True, into="") + words
-        commit = await merging.commit_tree(self.repository, tree, [base], message)
-        await self.repository.git("update-ref", f"refs/corral/taken/{self.run.run}/{commit[:12]}", commit)
-        return self._candidate([pair for _, pair in pairs], commit)
 
     # --- making it
 

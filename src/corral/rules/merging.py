@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from corral.errors import BadRequest
-from corral.merging import MergeRecord
+from corral.merging import MergeRecord, Take
 from corral.model import OPEN, Attempt, NodeState, Question, Run
 
 MOST_SUBJECT = 72
+MOST_HUNKS = 100_000
+NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 WEEK = 7 * 86400.0
 
 
@@ -40,6 +43,22 @@ def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     if not attempt.commit:
         raise BadRequest(f"attempt {attempt.id} changed nothing", hint=f"it has: {names}")
     return node, attempt
+
+
+def take(text: str, who: str) -> Take:
+    """Read what is to be taken of whom: `a.py`, or hunks of it, `a.py#1,3-5`; `a.py#all` is a file with such a name."""
+    path, sign, numbers = text.rpartition("#")
+    if not sign or not path or not (numbers == "all" or NUMBERS.fullmatch(numbers)):
+        return Take(text, who)
+    found: list[int] = []
+    for part in numbers.split(",") if numbers != "all" else ():
+        first, _, last = part.partition("-")
+        if int(last or first) - int(first) > MOST_HUNKS or int(first) == 0:
+            raise BadRequest(f"--take {text}: {part} are no hunks", hint="they are numbered from 1")
+        found += range(int(first), int(last or first) + 1)
+    if numbers != "all" and not found:
+        raise BadRequest(f"--take {text}: that names no hunk", hint=f"--take {path}#1,3-5={who}")
+    return Take(path, who, tuple(dict.fromkeys(found)))
 
 
 def subject(run: Run) -> str:

@@ -101,7 +101,7 @@ class Landing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strategy: Strategy = "auto"
     into: Word | None = None
     pick: Word | None = None
-    take: dict[Word, Word] = field(default_factory=dict[str, str])  #: file to attempt
+    take: dict[Word, Word] = field(default_factory=dict[str, str])  #: file, or hunks of it (`a.py#1,3`), to attempt
     resolve: dict[Word, Literal["ours", "theirs", "base"]] = field(default_factory=dict[str, Any])
     resolve_with: Word | None = None
     tries: Annotated[int, Meta(ge=1, le=10)] = 3
