@@ -11,6 +11,8 @@ from corral.model import CheckResult
 
 Strategy = MergeStrategy
 MergeStateName = Literal["begun", "merged", "conflict", "undoing", "undone"]
+Side = Literal["ours", "theirs", "base"]
+Blobs = tuple[str | None, str | None, str | None]  #: base, ours, theirs
 STRATEGIES: tuple[Strategy, ...] = (
     "auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr",
 )  # fmt: skip
@@ -27,12 +29,49 @@ class Conflict(Struct, frozen=True, kw_only=True):
     modes: tuple[str | None, str | None, str | None] = (None, None, None)
     words: str = ""
 
+    @property
+    def blobs(self) -> Blobs:
+        return self.base, self.ours, self.theirs
+
 
 class Choice(Struct, frozen=True):
     """What becomes of a path in conflict: the version of one side, or a content of its own."""
 
-    side: Literal["ours", "theirs"] | None = None
+    side: Side | None = None
     blob: str | None = None
+    of: Blobs | None = None  #: what it was chosen for; it counts for nothing else
+
+
+class Take(Struct, frozen=True):
+    """A file of an attempt that is to be part of one new result, or some hunks of it."""
+
+    path: str
+    who: str  #: attempt: its id, number or agent
+    hunks: tuple[int, ...] = ()  #: numbers from 1; none: the whole file
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """A numbered piece of a change."""
+
+    number: int  #: from 1, in its file
+    head: str  #: `@@ -3,4 +3,5 @@ def f():`
+    text: str  #: its lines, each with its sign
+
+
+class HunkedFile(Struct, frozen=True, kw_only=True):
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+    whole: str = ""  #: why it can only be taken whole
+
+
+class Hunks(Struct, frozen=True, kw_only=True):
+    """What an attempt changed, counted from the base of its run."""
+
+    attempt: str
+    agent: str
+    base: str
+    commit: str
+    files: tuple[HunkedFile, ...] = ()
 
 
 class MergeRequest(Struct, frozen=True, kw_only=True):
@@ -42,10 +81,12 @@ class MergeRequest(Struct, frozen=True, kw_only=True):
     strategy: Strategy = "auto"
     into: str | None = None  #: the branch the run started from
     pick: str | None = None
-    take: tuple[tuple[str, str], ...] = ()  #: file and attempt or agent
+    take: tuple[Take, ...] = ()
     heads: tuple[str, ...] = ()  #: these commits instead, of a run that goes on
     proofs: tuple[str, ...] = ()  #: the checks that hold for them
-    resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs or a path
+    resolve: tuple[tuple[str, str], ...] = ()  #: file and ours, theirs, base or a path
+    texts: tuple[tuple[str, str], ...] = ()  #: file in conflict and what it shall contain
+    seen: str | None = None  #: the commit of the branch that a person looked at when choosing
     resolve_with: str | None = None  #: an agent
     tries: int = 3
     autostash: bool = False
@@ -72,12 +113,51 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     choices: tuple[tuple[str, Choice], ...] = ()
     heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
     proofs: tuple[str, ...] = ()
+    pick: str | None = None  #: as it was asked for
+    take: tuple[Take, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     url: str = ""  #: of a pull request
 
     @property
     def into(self) -> str:
         return self.ref.removeprefix("refs/heads/")
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """A file in conflict as one side has it."""
+
+    blob: str
+    mode: str
+    size: int = 0  #: bytes
+    text: str | None = None  #: None: not text, or too long to be shown
+    binary: bool = False
+    large: bool = False
+
+
+class ConflictedFile(Struct, frozen=True, kw_only=True):
+    """A path in conflict with its contents; a side that is None does not have it."""
+
+    path: str
+    kind: str
+    words: str = ""
+    base: Version | None = None
+    ours: Version | None = None
+    theirs: Version | None = None
+    merged: Version | None = None  #: as far as git got, with marks
+    choice: Literal["ours", "theirs", "base", "text"] | None = None  #: made already, and kept
+
+
+class Conflicts(Struct, frozen=True, kw_only=True):
+    """What stands against landing a run, file by file."""
+
+    run: str
+    into: str
+    strategy: Strategy
+    before: str | None  #: where the branch is; give it back as `seen`
+    commit: str | None  #: what would be merged; None: parts of the run itself do not go together
+    waits: bool  #: a merge was asked for, and waits for this
+    agent: bool  #: whether an agent can be asked to settle it
+    conflicts: tuple[ConflictedFile, ...] = ()
 
 
 class Place(Struct, frozen=True, kw_only=True):

@@ -384,6 +384,7 @@ class MergeState(Struct, frozen=True, kw_only=True):
     into: str | None = None
     commit: str | None = None
     conflicts: tuple[str, ...] = ()
+    others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
 
 
 class Run(Struct, kw_only=True):

@@ -186,6 +186,67 @@ def test_parts_of_several_attempts_become_one_checked_result(corral: Corral) -> 
     assert (repo.folder / "a.txt").read_text() == "a\n"
 
 
+SIDES = """
+[[step]]
+try = 1
+run = "sed -i 's/^line 2$/first 2/; s/^line 20$/first 20/; s/^line 40$/first 40/' a.txt; chmod +x a.txt; rm old.txt; echo 1 > new.txt; printf 'x\\\\0' > bin"
+[[step]]
+try = 2
+run = "sed -i 's/^line 10$/second 10/; s/^line 20$/second 20/; s/^line 30$/&\\\\nsecond 30/' a.txt; echo more >> old.txt; sed -i 's/^b\\\\r$/second\\\\r/' crlf.txt; echo ok > done.txt"
+[[step]]
+end = "done"
+"""
+
+
+def test_hunks_of_several_attempts_become_one_checked_file(corral: Corral) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 41))
+    repo = corral.repo(files={"a.txt": text, "old.txt": "old\n", "odd#1": "x\n"})
+    (repo.folder / "crlf.txt").write_bytes(b"a\r\nb\r\nc")
+    repo.commit({})
+    run = corral.run(repo, "t", "--agent", corral.script(SIDES), "--retries", "1", "--check", "test -f done.txt").json
+    assert run["status"] == "done", run
+    told = {each["attempt"][-1]: each for each in corral("diff", "@last", "--hunks", "--json").json}
+    files = {who: {file["path"]: file for file in each["files"]} for who, each in told.items()}
+    numbers = {who: [hunk["number"] for hunk in each["a.txt"]["hunks"]] for who, each in files.items()}
+    assert numbers == {"1": [1, 2, 3], "2": [1, 2, 3]}
+    assert files["1"]["a.txt"]["hunks"][1]["text"] == " line 19\n-line 20\n+first 20\n line 21\n"
+    assert files["1"]["bin"]["whole"] == "not text"
+    shown = corral("diff", "@last", "2", "--hunks").out
+    assert "a.txt#3   @@ -30,2 +30,3 @@" in shown
+    assert "  +second 30" in shown
+
+    before = looks(repo)
+    clash = corral("merge", "@last", "--take", "a.txt#1,2=1,a.txt#1-3=2", "--no-checks")
+    assert clash.code == 2
+    assert "hunk 2 of" in clash.err
+    assert "do not go together: both change line 20" in clash.err
+    for wrong, why in (
+        ("a.txt#4=1", "has no hunk 4"), ("bin#1=1", "only"), ("old.txt#1=1,old.txt#1=2", "removed that file"),
+        ("crlf.txt#1=1", "did not change that file"), ("a.txt#0=1", "numbered from 1"), ("a.txt,1", "not FILE=WHAT"),
+    ):  # fmt: skip
+        refused = corral("merge", "@last", "--take", wrong)
+        assert (refused.code, looks(repo)) == (2, before), (wrong, refused)
+        assert why in refused.err or why == "only", (wrong, refused)
+
+    taken = corral(
+        "merge", "@last", "--no-checks", "--take", "a.txt#1,3=1,a.txt#1-3=2,crlf.txt#1=2,old.txt#1=1,new.txt#1=1"
+    )
+    assert taken.code == 0, taken
+    changed = {2: "first 2", 10: "second 10", 20: "second 20", 30: "line 30\nsecond 30", 40: "first 40"}
+    wanted = "".join(f"{changed.get(number, f'line {number}')}\n" for number in range(1, 41))
+    assert (repo.folder / "a.txt").read_text() == wanted
+    assert not (repo.folder / "a.txt").stat().st_mode & 0o111  # hunks are lines; the mode comes with the whole file
+    assert (repo.folder / "crlf.txt").read_bytes() == b"a\r\nsecond\r\nc"
+    assert (repo.folder / "new.txt").read_text() == "1\n"
+    assert not (repo.folder / "old.txt").exists()
+    assert corral("undo", "@last").code == 0
+    assert looks(repo) == before
+    rest = corral("merge", "@last", "--no-checks", "--take", "a.txt=1,a.txt#1,3=2", "--take", "odd#1#all=2")
+    assert rest.code == 0, rest
+    assert (repo.folder / "a.txt").read_text() == wanted.replace("second 20", "first 20")
+    assert (repo.folder / "a.txt").stat().st_mode & 0o111
+
+
 def test_tasks_of_one_run_that_clash_are_settled_like_any_conflict(corral: Corral) -> None:
     repo = corral.repo(files={"price.txt": "4\n"})
     flow = corral.root / "two.yaml"

@@ -9,7 +9,7 @@ import msgspec
 
 from corral.client.shapes import Change, Entry, Page, Summary
 from corral.client.wire import Event, Wire, query
-from corral.merging import Preview, Strategy
+from corral.merging import Conflicts, Preview, Strategy
 from corral.model import Run
 from corral.serving import QueueState
 
@@ -95,6 +95,10 @@ class Client:
     def resolve(self, run: str, choices: dict[str, str]) -> Run:
         """Land a run with each file in conflict settled: `{"a.py": "theirs"}`."""
         return self._landed(run, {"resolve": choices})
+
+    def conflicts(self, run: str, *, into: str | None = None) -> Conflicts:
+        """Return what stands against landing a run, with the texts of all sides."""
+        return self.wire.ask("GET", query(f"/runs/{run}/conflicts", into=into), Conflicts)
 
     def _landed(self, run: str, send: object) -> Run:
         return msgspec.json.decode(self.wire.raw("POST", f"/runs/{run}/merge", send=send, fine=(409,)), type=Run)

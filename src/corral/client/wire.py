@@ -66,7 +66,8 @@ class Wire:
             body = answer.read()
         finally:
             connection.close()
-        if answer.status >= 300 and answer.status not in fine:
+        problem = "problem" in answer.headers.get("Content-Type", "")  # 409 may also come with a document
+        if answer.status >= 300 and (problem or answer.status not in fine):
             raise _trouble(answer, body)
         return body
 

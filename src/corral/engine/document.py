@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from msgspec import UNSET, structs
+
 from corral.flow import Node
 from corral.merging import MergeRecord
 from corral.model import (
@@ -80,7 +82,7 @@ def build(store: Store, run: str) -> Run:
         cost=total_cost(attempts),
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
-        merge=_merge(nodes, record.plan.into, merges.latest(merges.of_run(store, run))),
+        merge=_merge(nodes, record.plan.into, merges.of_run(store, run)),
         parent=born.parent if born else None,
         children=tuple(children),
     )
@@ -126,15 +128,20 @@ def winner(nodes: Sequence[NodeState]) -> Attempt | None:
     return None
 
 
-def _merge(nodes: Sequence[NodeState], into: str | None, last: MergeRecord | None) -> MergeState:
-    if last is not None and last.state == "conflict":
-        paths = tuple(conflict.path for conflict in last.conflicts)
-        return MergeState(status="conflict", into=last.into, conflicts=paths)
-    if last is not None:
-        undone = last.state == "undone"
-        return MergeState(
-            status="undone" if undone else "merged", into=last.into, commit=None if undone else last.after
-        )
+def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:
+    clashes = [_clash(record) for record in reversed(merges.in_conflict(records))]
+    if stands := merges.landed(records):
+        others = tuple(clashes) or UNSET
+        return MergeState(status="merged", into=stands.into, commit=stands.after, others=others)
+    if clashes:
+        return structs.replace(clashes[0], others=tuple(clashes[1:]) or UNSET)
+    if last := merges.latest(records):
+        return MergeState(status="undone", into=last.into)
     won = winner(nodes)
     ready = won is not None and won.commit is not None and bool(won.files_changed)
     return MergeState(status="ready" if ready else "none", into=into)
+
+
+def _clash(record: MergeRecord) -> MergeState:
+    paths = tuple(conflict.path for conflict in record.conflicts)
+    return MergeState(status="conflict", into=record.into, conflicts=paths)

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from corral.model import OPEN, Entry
+from corral.rules import merging as rules
 from corral.world.store import inbox, merges
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ class Inbox:
         store = self._engine.store
         if store.run(entry.run).status in OPEN:
             return
+        waiting = merges.in_conflict(merges.of_run(store, entry.run))
+        into = next((each.into for each in waiting if rules.question(each, 0.0).key == entry.key), None)
         if entry.answer == "abort":
-            self._engine.merges.abort(entry.run)
+            self._engine.merges.abort(entry.run, into)
             outcome = "nothing was moved"
         else:
-            waiting = merges.latest(merges.of_run(store, entry.run))
-            into = waiting.into if waiting else None
             record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=into))
             outcome = f"{record.state} into {record.into}"
         inbox.note_outcome(store, entry.id, outcome)

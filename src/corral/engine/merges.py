@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corral.engine import document
 from corral.errors import CorralError
 from corral.events import Heard, Noted
-from corral.merging import MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.merging import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.model import Run
 
 if TYPE_CHECKING:
@@ -39,13 +39,15 @@ class Merges:
 
     async def candidate(self, request: MergeRequest) -> str | None:
         """Return the commit that a merge would land."""
-        return (await self._merger(request.run).candidate(request)).commit
+        merger = self._merger(request.run)
+        return (await merger.candidate(merger.continued(request))).commit
 
     async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
         from corral.engine import publishing, resolution  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
+        request = merger.continued(request)
         if request.strategy == "patch":
             return await publishing.patch(merger, request, sink)
         if request.strategy == "branch":
@@ -79,10 +81,24 @@ class Merges:
         mergers = [self._merger(name, say) for name in names]
         return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
 
-    def abort(self, name: str) -> Run:
-        """Give up a merge that is in conflict."""
+    async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
+        """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
+        from corral.engine import taking  # noqa: PLC0415
+
         merger = self._merger(name)
-        merger.abort()
+        return await taking.shown(merger.repository, merger.run, merger.plan.base, attempt)
+
+    async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
+        """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
+        from corral.engine import conflicts  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
+
+    def abort(self, name: str, into: str | None = None) -> Run:
+        """Give up a merge that is in conflict: the last, or the one into a branch."""
+        merger = self._merger(name)
+        merger.abort(into)
         return self._engine.show(merger.run.run)
 
     async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:

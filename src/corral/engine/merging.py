@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.engine import scoping
+from corral.engine import scoping, taking
+from corral.engine.choices import Choices, Waiting
 from corral.engine.host import Host
 from corral.engine.landing import Lander, Say
-from corral.errors import BadRequest, ChecksFailed
+from corral.errors import BadRequest, ChecksFailed, Conflicting
 from corral.events import Noted
-from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Preview
+from corral.merging import Conflict, MergeRecord, MergeRequest, Preview
 from corral.model import Attempt, CheckResult, NodeState, Run, RunPlan
 from corral.rules import merging as rules
 from corral.rules import naming
@@ -23,7 +23,7 @@ from corral.world.git import Change, Repository
 from corral.world.landing import Moved
 from corral.world.merging import Combined, Merged
 from corral.world.scope import Machine
-from corral.world.store import inbox, merges
+from corral.world.store import merges
 from corral.world.store.sqlite import Store
 
 MOST_MOVES = 5  #: how often a branch may be moved by others while we merge
@@ -57,11 +57,44 @@ class Merger:
         self.store, self.run, self.repository, self.say = store, run, repository, say
         self.plan: RunPlan = store.run(run.run).plan
         self.lander = Lander(store, repository, say)
+        self.waiting = Waiting(store, run.run)
+        self._made: tuple[MergeRequest, Choices] | None = None
+
+    def choices(self, request: MergeRequest) -> Choices:
+        """Return what is chosen by a request, and was before."""
+        if self._made is None or self._made[0] is not request:
+            waiting = self.waiting.of(self._ref(request))
+            choices = Choices(self.repository, request, waiting)
+            choices.answer = self.waiting.answer(waiting) if waiting else None
+            self._made = request, choices
+        return self._made[1]
+
+    def continued(self, request: MergeRequest) -> MergeRequest:
+        """Return a request as it is meant: one that says less than the merge that waits goes on with that."""
+        waiting = self.waiting.of(self._ref(request))
+        if waiting is None and request.into is None and (request.resolve or request.texts or request.resolve_with):
+            waiting = self.waiting.last()
+        if waiting is None:
+            return request
+        plain = not (request.pick or request.take or request.heads)
+        return structs.replace(
+            request,
+            into=waiting.into,
+            strategy=waiting.strategy if request.strategy == "auto" else request.strategy,
+            pick=waiting.pick if plain else request.pick,
+            take=waiting.take if plain else request.take,
+            heads=waiting.heads if plain else request.heads,
+            proofs=waiting.proofs if plain else request.proofs,
+        )
+
+    def _ref(self, request: MergeRequest) -> str:
+        return f"refs/heads/{request.into or self.plan.into}"
 
     # --- look
 
     async def preview(self, request: MergeRequest) -> Preview:
         """Return what a merge would do."""
+        request = self.continued(request)
         worked = await self.work_out(request)
         candidate, merged = worked.candidate, worked.merged
         commit, before = candidate.commit or "", worked.before
@@ -100,6 +133,7 @@ class Merger:
 
     async def merge(self, request: MergeRequest) -> MergeRecord:
         """Land the work, or store what is in conflict; nothing is moved unless everything holds."""
+        request = self.continued(request)
         async with self.lander.alone():
             await self.lander.recover()
             for _ in range(MOST_MOVES):
@@ -113,19 +147,25 @@ class Merger:
         worked = await self.work_out(request)
         if worked.merged.conflicts:
             return self._conflict(request, worked)
+        waiting, choices = self.waiting.of(worked.ref), self.choices(request)
+        if waiting and choices.new:  # whatever becomes of it now, nobody needs to choose again
+            merges.save(self.store, structs.replace(waiting, choices=choices.all))
         after = await self.make_commit(request, worked)
         worked = structs.replace(worked, after=after)
         record = self.new_record(request, worked)
         if after == worked.before:
             self.say(f"{record.into} has this already")
-            last = merges.latest(merges.of_run(self.store, self.run.run))
-            if last and (last.state, last.ref) == ("merged", record.ref):
+            if waiting:
+                self.waiting.drop(waiting, "settled")
+            into_it = [each for each in merges.of_run(self.store, self.run.run) if each.ref == record.ref]
+            if (last := merges.latest(into_it)) and last.state == "merged":
                 return last
             return merges.add(self.store, structs.replace(record, state="merged"))
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
-        _settle_question(self.store, self.run.run, "settled")
+        if waiting:
+            self.waiting.drop(waiting, "settled")
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -134,41 +174,33 @@ class Merger:
     async def land_tree(self, request: MergeRequest, worked: Worked, tree: str) -> MergeRecord:
         """Land a merge whose conflicts were settled, and proven, elsewhere."""
         worked = structs.replace(worked, merged=Merged(tree))
-        waiting = self._waiting()
+        waiting = self.waiting.of(worked.ref)
         async with self.lander.alone():
             worked = structs.replace(worked, after=await self.make_commit(request, worked))
             record = await self.lander.land(self.new_record(request, worked), autostash=request.autostash)
         if waiting:
-            merges.drop(self.store, waiting)
-        _settle_question(self.store, self.run.run, "settled")
+            self.waiting.drop(waiting, "settled")
         self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
     def _conflict(self, request: MergeRequest, worked: Worked) -> MergeRecord:
-        before = self._waiting()
-        choices = before.choices if before else ()
         record = structs.replace(
-            self.new_record(request, worked), state="conflict", conflicts=worked.merged.conflicts, choices=choices
+            self.new_record(request, worked),
+            state="conflict",
+            conflicts=worked.merged.conflicts,
+            choices=self.choices(request).all,
         )
-        record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
-        merges.save(self.store, record)
+        record = self.waiting.keep(record)
         names = ", ".join(conflict.path for conflict in record.conflicts)
         self.note(f"not merged into {record.into}: conflicts in {names}")
-        _ask_person(self.store, record)
         return record
 
-    def _waiting(self) -> MergeRecord | None:
-        """Return the merge of this run that waits for its conflicts to be resolved."""
-        last = merges.latest(merges.of_run(self.store, self.run.run))
-        return last if last and last.state == "conflict" else None
-
-    def abort(self) -> None:
+    def abort(self, into: str | None = None) -> None:
         """Give up a merge that is in conflict: what was chosen for it is forgotten, nothing else was ever changed."""
-        waiting = self._waiting()
+        waiting = self.waiting.of(f"refs/heads/{into}") if into else self.waiting.last()
         if waiting is None:
-            raise BadRequest(f"run {self.run.run} has no merge in conflict")
-        merges.drop(self.store, waiting)
-        _settle_question(self.store, self.run.run, "abort")
+            raise BadRequest(f"run {self.run.run} has no merge{f' into {into}' if into else ''} in conflict")
+        self.waiting.drop(waiting, "abort")
         self.note(f"the merge into {waiting.into} was given up")
 
     def new_record(self, request: MergeRequest, worked: Worked) -> MergeRecord:
@@ -185,6 +217,8 @@ class Merger:
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
             heads=request.heads,
             proofs=request.proofs,
+            pick=request.pick,
+            take=request.take,
         )
 
     def note(self, words: str) -> None:
@@ -198,11 +232,16 @@ class Merger:
         """Return what would come of a merge; only objects are written."""
         candidate = await self.candidate(request)  # what it refuses must not cancel programs that start meanwhile
         ref, before = await self.target(request)
+        if request.seen not in (None, before):
+            raise Conflicting(
+                f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
+            )
         if candidate.commit is None:
             tree = before or self.plan.base or ""
-            worked = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
-            return Worked(candidate=candidate, ref=ref, before=before, merged=worked)
-        merged = await self.merge_with(request, before, candidate.commit)
+            merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
+        else:
+            merged = await self.merge_with(request, before, candidate.commit)
+        self.choices(request).check(merged.conflicts)
         return Worked(candidate=candidate, ref=ref, before=before, merged=merged)
 
     async def merge_with(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
@@ -210,8 +249,8 @@ class Merger:
         if before is None:
             return Merged(await self.repository.tree_of(commit))
         merged = await merging.merge_trees(self.repository, before, commit)
-        if merged.conflicts and (choices := await self._choices(request, merged)):
-            merged = await resolving.settle(self.repository, merged, choices)
+        if merged.conflicts:
+            merged = await self.choices(request).settle(merged)
         if merged.conflicts and request.strategy in ("ours", "theirs"):
             merged = await resolving.prefer(self.repository, merged, request.strategy)
         return merged
@@ -234,10 +273,8 @@ class Merger:
     async def candidate(self, request: MergeRequest) -> Candidate:
         """Return the commit to merge: of each node that is done its winner's, combined; or what was picked or taken."""
         if request.take:
-            return await self._taken(request)
-        waiting = self._waiting()
-        if waiting and waiting.heads and not request.heads and not request.pick:
-            request = structs.replace(request, heads=waiting.heads, proofs=waiting.proofs)
+            taken = await taking.taken(self.repository, self.run, self.plan.base, request.take)
+            return self._candidate(taken.pairs, taken.commit)
         if request.heads:
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combined(request, request.heads, message)
@@ -285,54 +322,6 @@ class Merger:
             conflicts=conflicts,
             agent=pairs[-1][1].agent,
         )
-
-    async def _taken(self, request: MergeRequest) -> Candidate:
-        """Make one new candidate of files of several attempts, on the run's base."""
-        pairs = [(path, rules.chosen(self.run, who)[0]) for path, who in request.take]
-        base = self.plan.base
-        if base is None:
-            raise BadRequest("--take needs a base: the run began in an empty repository", hint="use --pick")
-        entries: dict[str, tuple[str, str] | None] = {}
-        for path, (_, attempt) in pairs:
-            new = await resolving.entries_of(self.repository, attempt.commit or "", [path])
-            old = await resolving.entries_of(self.repository, base, [path])
-            if not new and not old:
-                raise BadRequest(f"--take {path}: neither {attempt.id} nor its base has that file")
-            entries |= dict.fromkeys(old, None)
-            entries |= new
-        tree = await resolving.edit_tree(self.repository, await self.repository.tree_of(base), entries)
-        words = "".join(f"Taken: {path} from {attempt.id}\n" for path, (_, attempt) in pairs)
-        message = rules.message(self.run, [], squashed=True, into="") + words
-        commit = await merging.commit_tree(self.repository, tree, [base], message)
-        await self.repository.git("update-ref", f"refs/corral/taken/{self.run.run}/{commit[:12]}", commit)
-        return self._candidate([pair for _, pair in pairs], commit)
-
-    async def _choices(self, request: MergeRequest, merged: Merged) -> dict[str, Choice]:
-        """Return what was chosen for paths in conflict, now or before; what is chosen now is kept."""
-        waiting = self._waiting()
-        choices = dict(waiting.choices) if waiting else {}
-        paths = {conflict.path for conflict in merged.conflicts}
-        if waiting and (side := _answer(self.store, waiting)):
-            choices = {**dict.fromkeys(paths, side), **choices}
-        for path, text in request.resolve:
-            if path not in paths and path not in choices:
-                raise BadRequest(f"--resolve {path}: that is not in conflict", hint="in conflict: " + ", ".join(paths))
-            choices[path] = await self._choice(text)
-        if waiting and request.resolve:
-            merges.save(self.store, structs.replace(waiting, choices=tuple(choices.items())))
-        return choices
-
-    async def _choice(self, text: str) -> Choice:
-        if text == "ours":
-            return Choice(side="ours")
-        if text == "theirs":
-            return Choice(side="theirs")
-        file = Path(text).expanduser()
-        if not file.is_file():
-            raise BadRequest(
-                f"--resolve: there is no file {text}", hint="say ours, theirs, or a file that has the answer"
-            )
-        return Choice(blob=await resolving.keep_file(self.repository, file.read_bytes()))
 
     # --- making it
 
@@ -398,6 +387,7 @@ class Merger:
         """Make a branch of the merged result and leave the target where it is."""
         async with self.lander.alone():
             await self.lander.recover()
+            request = self.continued(request)
             worked = await self.work_out(request)
             if worked.merged.conflicts:
                 return self._conflict(request, worked)
@@ -407,6 +397,8 @@ class Merger:
             record = structs.replace(
                 self.new_record(request, worked), ref=ref, before=await self.repository.commit_of(ref), after=after
             )
+            if waiting := self.waiting.of(worked.ref):
+                self.waiting.drop(waiting, "settled")
             if record.before == after:
                 return merges.add(self.store, structs.replace(record, state="merged"))
             record = await self.lander.land(structs.replace(record, checks=checks))
@@ -420,22 +412,3 @@ async def _zero() -> int:
 
 def _checks(checks: Sequence[str]) -> str:
     return f"`{checks[0]}`" if len(checks) == 1 else f"{len(checks)} checks"
-
-
-def _ask_person(store: Store, record: MergeRecord) -> None:
-    """Put a conflict before a person."""
-    inbox.ask(store, rules.question(record, time.time()), time.time())
-
-
-def _answer(store: Store, record: MergeRecord) -> Choice | None:
-    """Return what a person has answered to a conflict: a side for all of it."""
-    for entry in inbox.of_run(store, record.run):
-        if entry.key == rules.question(record, 0.0).key and entry.answer in ("ours", "theirs"):
-            return Choice(side="ours" if entry.answer == "ours" else "theirs")
-    return None
-
-
-def _settle_question(store: Store, run: str, words: str) -> None:
-    for entry in inbox.of_run(store, run):
-        if entry.about == "merge" and entry.open:
-            inbox.answer(store, entry.id, words, "corral merge", time.time())

@@ -27,6 +27,7 @@ and change nothing else. The work to be merged was: {task}"""
 
 async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
     """Let an agent settle what is in conflict, and land that; what it cannot settle stays with the person."""
+    request = merger.continued(request)
     worked = await merger.work_out(request)
     before, commit = worked.before, worked.candidate.commit
     if before is None or commit is None or not worked.merged.conflicts:

@@ -37,7 +37,8 @@ def _last_of_run(store: Store, run: str) -> MergeRecord:
     if not merged:
         undone = any(record.state == "undone" for record in records)
         raise BadRequest(f"the merge of run {run} is undone already" if undone else f"run {run} is not merged")
-    return merged[-1]
+    moved = [record for record in merged if record.before != record.after]
+    return (moved or merged)[-1]
 
 
 async def _last_here(store: Store, folder: Path) -> MergeRecord:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from corral.errors import BadRequest
-from corral.merging import MergeRecord
+from corral.merging import MergeRecord, Take
 from corral.model import OPEN, Attempt, NodeState, Question, Run
 
 MOST_SUBJECT = 72
+MOST_HUNKS = 100_000
+NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 WEEK = 7 * 86400.0
 
 
@@ -42,6 +45,22 @@ def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     return node, attempt
 
 
+def take(text: str, who: str) -> Take:
+    """Read what is to be taken of whom: `a.py`, or hunks of it, `a.py#1,3-5`; `a.py#all` is a file with such a name."""
+    path, sign, numbers = text.rpartition("#")
+    if not sign or not path or not (numbers == "all" or NUMBERS.fullmatch(numbers)):
+        return Take(text, who)
+    found: list[int] = []
+    for part in numbers.split(",") if numbers != "all" else ():
+        first, _, last = part.partition("-")
+        if int(last or first) - int(first) > MOST_HUNKS or int(first) == 0:
+            raise BadRequest(f"--take {text}: {part} are no hunks", hint="they are numbered from 1")
+        found += range(int(first), int(last or first) + 1)
+    if numbers != "all" and not found:
+        raise BadRequest(f"--take {text}: that names no hunk", hint=f"--take {path}#1,3-5={who}")
+    return Take(path, who, tuple(dict.fromkeys(found)))
+
+
 def subject(run: Run) -> str:
     first = run.task.strip().splitlines()[0] if run.task.strip() else run.run
     return first if len(first) <= MOST_SUBJECT else first[: MOST_SUBJECT - 3] + "..."
@@ -66,7 +85,7 @@ def question(record: MergeRecord, now: float) -> Question:
         text=f"Run {record.run} and {record.into} both changed {names}. Whose version counts there?",
         context=(
             f"ours: the branch's, theirs: the run's; then `corral merge {record.run}` lands it. "
-            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|PATH. Nothing was moved"
+            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved"
         ),
         choices=("ours", "theirs", "abort"),
         default="abort",

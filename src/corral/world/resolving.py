@@ -9,11 +9,11 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from corral.merging import Choice, Conflict
+from corral.merging import Choice, Conflict, Side
 from corral.world.git import GITLINK, Repository
 from corral.world.merging import Merged
 
-Side = Literal["ours", "theirs"]
+Preferred = Literal["ours", "theirs"]
 #: Here git had to lay files beside each other under names of its own: no side has such a path.
 UNDECIDABLE = ("file/directory", "distinct modes", "distinct types")
 
@@ -57,7 +57,7 @@ async def settle(repository: Repository, merged: Merged, choices: Mapping[str, C
     return Merged(await edit_tree(repository, merged.tree, entries), tuple(left))
 
 
-async def prefer(repository: Repository, merged: Merged, side: Side) -> Merged:
+async def prefer(repository: Repository, merged: Merged, side: Preferred) -> Merged:
     """Where both sides changed the same lines, take one side's; the other's changes elsewhere in the file stay."""
     entries: dict[str, tuple[str, str] | None] = {}
     left: list[Conflict] = []
@@ -72,7 +72,8 @@ async def prefer(repository: Repository, merged: Merged, side: Side) -> Merged:
 
 
 def _version(conflict: Conflict, side: Side) -> tuple[str, str] | None:
-    blob, mode = (conflict.ours, conflict.modes[1]) if side == "ours" else (conflict.theirs, conflict.modes[2])
+    place = ("base", "ours", "theirs").index(side)
+    blob, mode = conflict.blobs[place], conflict.modes[place]
     return (mode, blob) if mode and blob else None
 
 
@@ -81,14 +82,14 @@ def _texts(conflict: Conflict) -> bool:
     return bool(conflict.ours and conflict.theirs) and all(mode in ("100644", "100755") for mode in modes)
 
 
-def _mode(conflict: Conflict, side: Side) -> str:
+def _mode(conflict: Conflict, side: Preferred) -> str:
     base, ours, theirs = conflict.modes
     if ours == theirs or base is None:
         return (ours if side == "ours" else theirs) or "100644"
     return (theirs if ours == base else ours) or "100644"  # the side that changed it means it
 
 
-async def _both(repository: Repository, conflict: Conflict, side: Side) -> str:
+async def _both(repository: Repository, conflict: Conflict, side: Preferred) -> str:
     with scratch(repository) as folder:
         for name, blob in (("base", conflict.base), ("ours", conflict.ours), ("theirs", conflict.theirs)):
             (folder / name).write_bytes(await repository.blob(blob) if blob else b"")

@@ -74,6 +74,6 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
 
 
 def exit_code(run: Run) -> int:
-    if run.status in OPEN or run.merge.status == "conflict":
+    if run.status in OPEN or run.merge.status == "conflict" or run.merge.others:
         return 3
     return EXIT_CODES.get(run.status, 1)

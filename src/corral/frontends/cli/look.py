@@ -176,12 +176,19 @@ def _as_text(stored: Stored) -> str | None:
 @run_argument
 @click.argument("attempt", required=False)
 @click.option("--stat", is_flag=True, help="Only the files and how much of each.")
+@click.option("--hunks", is_flag=True, help="All attempts in numbered hunks, as `corral merge --take` names them.")
 @json_option
-def diff(run: str, attempt: str | None, *, stat: bool, as_json: bool) -> None:
+def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: bool) -> None:
     """Show the change of a run (or of one ATTEMPT: its id, or its number) as a patch for `git apply`."""
     import asyncio  # noqa: PLC0415 -- only this command of the module needs it
 
     with engine() as opened:
+        if hunks:
+            from corral.frontends.cli import hunked  # noqa: PLC0415
+
+            cut = asyncio.run(opened.merges.hunks(run, attempt))
+            click.echo(msgspec.json.encode(cut).decode() if as_json else "\n".join(hunked.lines(cut)))
+            return
         if stat or as_json:
             found = opened.work.changed_by(run, attempt)
             if as_json:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import click
 import msgspec
 
+from corral.engine import taking
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
-from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy
+from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
 from corral.model import document
 
 
@@ -24,12 +26,31 @@ def _talk(text: str) -> None:
 
 def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
-    for value in (part for text in values for part in text.split(",") if part):
+    for value in _parts(values):
         path, sign, choice = value.rpartition("=")
         if not sign or not path or not choice:
             raise BadRequest(f"{option} {value}: that is not FILE=WHAT", hint=f"{option} src/a.py=claude")
         found.append((path, choice))
     return tuple(found)
+
+
+def _parts(values: tuple[str, ...]) -> Iterator[str]:
+    """Split at commas, but for those that stand before an equals sign: `a.py#1,3=claude,b.py=codex` are two."""
+    for text in values:
+        held = ""
+        for part in text.split(","):
+            held += part
+            if "=" in part or not part:
+                yield from [held] if held else []
+                held = ""
+            else:
+                held += ","
+        if held:
+            yield held.rstrip(",")
+
+
+def _takes(values: tuple[str, ...]) -> tuple[Take, ...]:
+    return tuple(taking.asked(path, who) for path, who in _pairs(values, "--take"))
 
 
 @click.command()
@@ -39,8 +60,10 @@ def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 @click.option("--into", metavar="BRANCH", help="Where it lands.  [the branch the run started from]")
 @click.option("--preview", is_flag=True, help="Only say what would happen.")
 @click.option("--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number or agent.")
-@click.option("--take", multiple=True, metavar="FILE=WHO,..", help="Make one result of files of several attempts.")
-@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs or a file's path.")
+@click.option(
+    "--take", multiple=True, metavar="FILE[#1,3]=WHO,..", help="Make one result of files or hunks of several."
+)
+@click.option("--resolve", multiple=True, metavar="FILE=WHAT", help="Settle a conflict: ours, theirs, base or a path.")
 @click.option("--resolve-with", metavar="AGENT", help="Have an agent settle the conflicts, and prove it.")
 @click.option("--tries", type=click.IntRange(1, 10), default=3, help="How often that agent may try.  [3]")
 @click.option("--abort", is_flag=True, help="Give up a merge that is in conflict.")
@@ -63,7 +86,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
     run, request = runs[0], _request(runs[0], options)
     with engine() as opened:
         if abort:
-            shown = opened.merges.abort(run)
+            shown = opened.merges.abort(run, request.into)
             click.echo(document(shown).decode() if as_json else f"given up: {shown.run} is as before")
             return 0
         if preview or request.strategy == "manual":
@@ -95,7 +118,7 @@ def _request(run: str, options: dict[str, object]) -> MergeRequest:
         strategy=cast("Strategy", options["strategy"]),
         into=cast("str | None", options["into"]),
         pick=cast("str | None", options["pick"]),
-        take=_pairs(cast("tuple[str, ...]", options["take"]), "--take"),
+        take=_takes(cast("tuple[str, ...]", options["take"])),
         resolve=_pairs(cast("tuple[str, ...]", options["resolve"]), "--resolve"),
         resolve_with=cast("str | None", options["resolve_with"]),
         tries=cast("int", options["tries"]),
@@ -157,7 +180,7 @@ def _conflicts(conflicts: tuple[Conflict, ...]) -> None:
 
 
 def _ways(run: str) -> str:
-    return f"corral merge {run} --resolve FILE=ours|theirs|PATH   --resolve-with AGENT   --abort"
+    return f"corral merge {run} --resolve FILE=ours|theirs|base|PATH   --resolve-with AGENT   --abort"
 
 
 @click.command()

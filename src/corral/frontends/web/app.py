@@ -12,7 +12,19 @@ from starlette.staticfiles import StaticFiles
 
 from corral import __version__
 from corral.frontends.web import described, login, problems
-from corral.frontends.web.api import acts, automation, events, inbox, machine, money, queue, runs, tokens, webhooks
+from corral.frontends.web.api import (
+    acts,
+    automation,
+    conflicts,
+    events,
+    inbox,
+    machine,
+    money,
+    queue,
+    runs,
+    tokens,
+    webhooks,
+)
 from corral.frontends.web.guard import Guard
 from corral.frontends.web.site import Site
 
@@ -45,7 +57,7 @@ def create(site: Site) -> FastAPI:
 
 def _api() -> APIRouter:
     api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
-    for part in (runs, events, acts, inbox, queue, money, machine, automation, webhooks, tokens):
+    for part in (runs, events, acts, conflicts, inbox, queue, money, machine, automation, webhooks, tokens):
         api.include_router(part.router)
     return api
 

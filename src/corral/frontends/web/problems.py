@@ -13,7 +13,17 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from corral.errors import BadFlow, BadRequest, Conflicting, CorralError, NotFound, Stopped, StoreTrouble, Untrusted
+from corral.errors import (
+    BadFlow,
+    BadRequest,
+    ChecksFailed,
+    Conflicting,
+    CorralError,
+    NotFound,
+    Stopped,
+    StoreTrouble,
+    Untrusted,
+)
 
 log = logging.getLogger("corral.web")
 
@@ -24,13 +34,15 @@ STATUSES: tuple[tuple[type[CorralError], int, str], ...] = (
     (Untrusted, 403, "untrusted"),
     (BadFlow, 422, "bad_flow"),
     (BadRequest, 400, "bad_request"),
+    (ChecksFailed, 412, "checks_failed"),
     (Stopped, 409, "stopped"),
     (StoreTrouble, 503, "store"),
 )
 TITLES = {
     400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
-    408: "Too slow", 409: "Conflict", 413: "Too large", 415: "Wrong kind of content", 421: "Misdirected request",
-    422: "Not understood", 429: "Too many requests", 431: "Too large", 500: "Our fault", 503: "Not available",
+    408: "Too slow", 409: "Conflict", 412: "Checks fail", 413: "Too large", 415: "Wrong kind of content",
+    421: "Misdirected request", 422: "Not understood", 429: "Too many requests", 431: "Too large",
+    500: "Our fault", 503: "Not available",
 }  # fmt: skip
 
 

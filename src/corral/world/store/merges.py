@@ -65,6 +65,23 @@ def latest(records: Sequence[MergeRecord]) -> MergeRecord | None:
     return (moved or told)[-1] if told else None
 
 
+def in_conflict(records: Sequence[MergeRecord]) -> list[MergeRecord]:
+    """Return the merges that wait for a person: where the last into a branch is in conflict."""
+    by_branch: dict[str, list[MergeRecord]] = {}
+    for record in records:
+        by_branch.setdefault(record.ref, []).append(record)
+    last = [latest(of_branch) for of_branch in by_branch.values()]
+    return sorted((each for each in last if each and each.state == "conflict"), key=lambda each: each.id)
+
+
+def landed(records: Sequence[MergeRecord]) -> MergeRecord | None:
+    """Return the last merge that stands: whatever clashed or was taken back since, its work is there."""
+    stands = [record for record in records if record.state in ("merged", "undoing")]
+    moved = [record for record in stands if record.before != record.after]
+    since = max((record.id for record in records if record.state == "undone"), default=0)
+    return (moved or [record for record in stands if record.id > since] or [None])[-1]
+
+
 def _read(store: Store, query: str, **values: object) -> list[MergeRecord]:
     return [msgspec.structs.replace(_MERGE.decode(row["record"]), id=row["id"]) for row in store.rows(query, **values)]
 

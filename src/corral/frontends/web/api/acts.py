@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from corral.engine import taking
 from corral.engine.comparing import Comparison
 from corral.errors import NotFound
 from corral.frontends.web import vetting
@@ -18,7 +19,7 @@ from corral.frontends.web.api.shown import Diff, Told
 from corral.frontends.web.auth import Lander, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.merging import MergeRequest, Preview
+from corral.merging import Hunks, MergeRequest, Preview
 from corral.model import Receipt, Run
 
 router = APIRouter(tags=["runs"])
@@ -124,6 +125,12 @@ async def patch(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Res
     return StreamingResponse(iter(parts), media_type="text/x-patch; charset=utf-8")
 
 
+@router.get("/runs/{run}/hunks", responses=gives(list[Hunks]))
+async def hunks(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show the changes of all attempts, or of one, in numbered hunks; `take` of a merge names them: `a.py#1,3`."""
+    return answer(await site.engine.merges.hunks(run, attempt))
+
+
 @router.get("/runs/{run}/compare", responses=gives(Comparison))
 async def compare(run: str, site: Here, _: Reader) -> Response:
     """Put the attempts of a run side by side, each at the place it took."""
@@ -165,12 +172,6 @@ async def abort(run: str, site: Here, _: Lander) -> Response:
     return answer(site.engine.merges.abort(run))
 
 
-@router.get("/runs/{run}/conflicts", responses=gives(Preview))
-async def conflicts(run: str, site: Here, _: Reader) -> Response:
-    """Show what stands against landing a run: each path, how it conflicts, and the blobs of the three sides."""
-    return answer(await site.engine.merges.preview(MergeRequest(run=site.engine.find(run))))
-
-
 @router.post("/runs/{run}/undo", responses=gives(Run))
 async def undo(run: str, site: Here, _: Lander) -> Response:
     """Take back the last merge of a run: refs and files are exactly as they were."""
@@ -188,7 +189,7 @@ def _request(run: str, wanted: Landing) -> MergeRequest:
         strategy=wanted.strategy,
         into=wanted.into,
         pick=wanted.pick,
-        take=tuple(wanted.take.items()),
+        take=tuple(taking.asked(path, who) for path, who in wanted.take.items()),
         resolve=tuple(wanted.resolve.items()),
         resolve_with=wanted.resolve_with,
         tries=wanted.tries,

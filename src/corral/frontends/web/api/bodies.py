@@ -12,6 +12,7 @@ from corral.merging import Strategy
 from corral.model import Level, Request
 
 Text = Annotated[str, Meta(max_length=200_000)]
+Long = Annotated[str, Meta(max_length=1_000_000)]
 Word = Annotated[str, Meta(max_length=1000)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
@@ -100,10 +101,24 @@ class Landing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strategy: Strategy = "auto"
     into: Word | None = None
     pick: Word | None = None
-    take: dict[Word, Word] = field(default_factory=dict[str, str])  #: file to attempt
-    resolve: dict[Word, Literal["ours", "theirs"]] = field(default_factory=dict[str, Any])
+    take: dict[Word, Word] = field(default_factory=dict[str, str])  #: file, or hunks of it (`a.py#1,3`), to attempt
+    resolve: dict[Word, Literal["ours", "theirs", "base"]] = field(default_factory=dict[str, Any])
     resolve_with: Word | None = None
     tries: Annotated[int, Meta(ge=1, le=10)] = 3
+    autostash: bool = False
+    checks: bool = True
+
+
+class Settlement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of files in conflict; the merge that waits for it is gone on with."""
+
+    choices: dict[Word, Literal["ours", "theirs", "base"]] = field(default_factory=dict[str, Any])
+    texts: dict[Word, Long] = field(default_factory=dict[str, str])  #: what a file shall contain
+    agent: Word | None = None  #: settles all that nothing was chosen for
+    tries: Annotated[int, Meta(ge=1, le=10)] = 3
+    seen: Word | None = None  #: `before` of the conflicts; refused if the branch has moved since
+    into: Word | None = None
+    strategy: Strategy = "auto"
     autostash: bool = False
     checks: bool = True
 

@@ -1,0 +1,136 @@
+"""What waits of a run's merges for a person to settle conflicts, and what was chosen for which path."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from msgspec import structs
+
+from corral.errors import BadRequest
+from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Side
+from corral.rules import merging as rules
+from corral.world import blobs, resolving
+from corral.world.git import Repository
+from corral.world.merging import Merged
+from corral.world.store import inbox, merges
+from corral.world.store.sqlite import Store
+
+SIDES: dict[str, Side] = {"ours": "ours", "theirs": "theirs", "base": "base"}
+
+
+class Waiting:
+    """The merges of one run that are in conflict: one for each branch at most."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self.store, self.run = store, run
+
+    def of(self, ref: str) -> MergeRecord | None:
+        """Return the merge into a branch that waits for its conflicts to be settled."""
+        return next((record for record in self.all() if record.ref == ref), None)
+
+    def all(self) -> list[MergeRecord]:
+        return merges.in_conflict(merges.of_run(self.store, self.run))
+
+    def last(self) -> MergeRecord | None:
+        found = self.all()
+        return found[-1] if found else None
+
+    def keep(self, record: MergeRecord) -> MergeRecord:
+        """Store what is in conflict, and put it before a person."""
+        before = self.of(record.ref)
+        record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
+        merges.save(self.store, record)
+        inbox.ask(self.store, rules.question(record, time.time()), time.time())
+        return record
+
+    def drop(self, record: MergeRecord, words: str) -> None:
+        """Forget a merge that is settled or given up; its question needs no answer any more."""
+        merges.drop(self.store, record)
+        key = rules.question(record, 0.0).key
+        for entry in inbox.of_run(self.store, self.run):
+            if entry.key == key and entry.open:
+                inbox.answer(self.store, entry.id, words, "corral merge", time.time())
+
+    def answer(self, record: MergeRecord) -> Side | None:
+        """Return what a person has answered to a conflict: a side for all of it."""
+        key = rules.question(record, 0.0).key
+        return next(
+            (SIDES[entry.answer] for entry in inbox.of_run(self.store, self.run)
+             if entry.key == key and entry.answer in ("ours", "theirs")), None,
+        )  # fmt: skip
+
+
+class Choices:
+    """What was chosen for paths in conflict, now or before; a choice counts for the very versions it was made for."""
+
+    def __init__(self, repository: Repository, request: MergeRequest, waiting: MergeRecord | None) -> None:
+        self._repository = repository
+        self._asked = {**dict(request.resolve), **{path: None for path, _ in request.texts}}
+        self._texts = dict(request.texts)
+        self._before = waiting.choices if waiting else ()
+        self._new: list[tuple[str, Choice]] = []
+        self.answer: Side | None = None  #: for all that nothing else was chosen for
+        self.settled: dict[str, tuple[Conflict, Choice]] = {}
+
+    @property
+    def all(self) -> tuple[tuple[str, Choice], ...]:
+        """What is to be kept with a merge that still waits."""
+        return (*self._before, *self._new)
+
+    @property
+    def new(self) -> bool:
+        return bool(self._new)
+
+    async def settle(self, merged: Merged) -> Merged:
+        """Put what was chosen in its place; the rest stays in conflict."""
+        chosen: dict[str, Choice] = {}
+        for conflict in merged.conflicts:
+            if choice := await self._choice(conflict):
+                chosen[conflict.path] = choice
+                self.settled[conflict.path] = conflict, choice
+        return await resolving.settle(self._repository, merged, chosen) if chosen else merged
+
+    def check(self, left: tuple[Conflict, ...]) -> None:
+        """Refuse a choice for a path that is in no conflict."""
+        known = {path for path, _ in self._before} | set(self.settled)
+        for path in self._asked:
+            if path not in known:
+                names = ", ".join(conflict.path for conflict in left) or "nothing"
+                raise BadRequest(f"--resolve {path}: that is not in conflict", hint=f"in conflict: {names}")
+
+    async def _choice(self, conflict: Conflict) -> Choice | None:
+        if conflict.path in self._asked:
+            choice = structs.replace(await self._made(conflict), of=conflict.blobs)
+            self._new.append((conflict.path, choice))
+            return choice
+        for path, choice in reversed(self._before):
+            if path == conflict.path and choice.of in (None, conflict.blobs):
+                return choice
+        return Choice(side=self.answer) if self.answer else None
+
+    async def _made(self, conflict: Conflict) -> Choice:
+        if conflict.path in self._texts:
+            if resolving.is_submodule(conflict):
+                raise BadRequest(f"{conflict.path} is a submodule: it has no text", hint="choose ours or theirs")
+            content = await self._like(self._texts[conflict.path], conflict)
+            return Choice(blob=await resolving.keep_file(self._repository, content))
+        text = self._asked[conflict.path] or ""
+        if text in SIDES:
+            return Choice(side=SIDES[text])
+        file = Path(text).expanduser()
+        if not file.is_file():
+            raise BadRequest(
+                f"--resolve: there is no file {text}", hint="say ours, theirs, base, or a file that has the answer"
+            )
+        return Choice(blob=await resolving.keep_file(self._repository, file.read_bytes()))
+
+    async def _like(self, text: str, conflict: Conflict) -> bytes:
+        """Return a text with the line endings that both sides have: what comes from a form has its own."""
+        found = await blobs.contents(self._repository, [blob for blob in conflict.blobs[1:] if blob])
+        content = text.encode(errors="surrogateescape")
+        sides = [side for side in found.values() if b"\n" in side]
+        plain = content.replace(b"\r\n", b"\n")
+        if sides and all(side.count(b"\r\n") == side.count(b"\n") for side in sides):
+            return plain.replace(b"\n", b"\r\n")
+        return content if any(b"\r\n" in side for side in sides) else plain

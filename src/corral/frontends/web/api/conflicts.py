@@ -1,0 +1,63 @@
+"""What stands against landing a run, with the texts of all sides; and how a person settles it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.frontends.web import vetting
+from corral.frontends.web.api.bodies import Settlement
+from corral.frontends.web.auth import Lander, Reader
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here
+from corral.merging import Conflicts, MergeRequest
+from corral.model import Run
+
+router = APIRouter(tags=["runs"])
+Branch = Annotated[str | None, Query(max_length=200, description="Where it would land; else where it was to land.")]
+Only = Annotated[str | None, Query(max_length=4096, description="Only this path.")]
+
+
+@router.get("/runs/{run}/conflicts", responses=gives(Conflicts))
+async def conflicts(run: str, site: Here, _: Reader, into: Branch = None, path: Only = None) -> Response:
+    """Show what stands against landing a run: each path, how it conflicts, and its text at the base and on both sides.
+
+    A version that is not text, or too long, comes without its text. Nothing is changed.
+    """
+    return answer(await site.engine.merges.conflicts(run, vetting.branch(into), path))
+
+
+@router.post(
+    "/runs/{run}/conflicts",
+    responses={**gives(Run), **gives(Run, 409, "Something is in conflict still: nothing was moved.")},
+    openapi_extra=takes(Settlement),
+)
+async def settle(run: str, request: Request, site: Here, caller: Lander) -> Response:
+    """Settle conflicts file by file and land the run: proven on the merged tree like any merge.
+
+    What was chosen is kept until all is settled. With `agent`, that agent settles all that nothing was chosen for.
+    """
+    name, wanted = site.engine.find(run), await body(request, Settlement)
+    if wanted.agent is not None:
+        caller.needs("run")
+    record = await site.engine.merges.merge(_request(name, wanted), lambda _: None)
+    return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
+
+
+def _request(run: str, wanted: Settlement) -> MergeRequest:
+    vetting.relative((*wanted.choices, *wanted.texts))
+    return MergeRequest(
+        run=run,
+        into=vetting.branch(wanted.into),
+        strategy=wanted.strategy,
+        resolve=tuple(wanted.choices.items()),
+        texts=tuple(wanted.texts.items()),
+        seen=wanted.seen,
+        resolve_with=wanted.agent,
+        tries=wanted.tries,
+        autostash=wanted.autostash,
+        checks=wanted.checks,
+    )
