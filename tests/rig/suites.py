@@ -47,14 +47,13 @@ GEMINI = Conformance(
     path=[str(programs())],
     settings=NO_RETRIES,
     statuses={"expired_key": 400},
-    leaves_out={"bad_certificate": "it says `fetch failed` whatever the reason; told as `network`, with a hint"},
 )
 COPILOT = replace(
     CHAT,
     agent="copilot",
     key="COPILOT_PROVIDER_API_KEY",
     tool="noter-note",
-    leaves_out={"resumes": "it tells its session with its last line only"},
+    tells_session_late=True,
 )
 SUITES = {
     suite.agent: suite

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -94,8 +95,8 @@ def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: Limits,
 
 
 def test_a_talking_program_is_not_idle() -> None:
-    limits = Limits(idle_seconds=0.6, grace_seconds=0.2)
-    assert wait_for(Heard().follow("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done", limits)).why == "exited"
+    limits = Limits(idle_seconds=1.5, grace_seconds=0.2)
+    assert wait_for(Heard().follow("for i in $(seq 16); do echo $i; sleep 0.1; done", limits)).why == "exited"
 
 
 def test_a_daemon_that_left_its_session_is_found_by_its_tag_and_told() -> None:
@@ -130,6 +131,41 @@ def test_cancelled_it_leaves_nothing() -> None:
 
     wait_for(cancelled())
     assert not tagged(f"CORRAL_ATTEMPT={tag}")
+
+
+def test_cancelled_at_any_step_of_its_start_it_leaves_nothing() -> None:
+    tag = f"early-{os.getpid()}"
+
+    async def cancelled(steps: int) -> None:
+        work = asyncio.create_task(Heard().follow("sleep 987 & sleep 987", tag=tag))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if steps > 2:  # it was started: its own child is there before asyncio has connected the pipes
+            until(lambda: len(tagged(f"CORRAL_ATTEMPT={tag}")) >= 2, "both run")
+        work.cancel()
+        if steps % 2:
+            await asyncio.sleep(0)
+            work.cancel()  # whoever is in a hurry cancels twice
+        async with asyncio.timeout(60):
+            await asyncio.gather(work, return_exceptions=True)
+        assert work.cancelled()
+
+    for steps in range(12):
+        wait_for(cancelled(steps))
+        assert not tagged(f"CORRAL_ATTEMPT={tag}")
+
+
+def test_a_process_that_is_always_becoming_another_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0"\n')
+    script.chmod(0o755)
+    for place in range(20):
+        tag = f"again-{os.getpid()}-{place}"
+        process = subprocess.Popen([script], env={**ENV, "CORRAL_ATTEMPT": tag})
+        swept = custody.sweep(tag)
+        process.kill()
+        process.wait()
+        assert [each.pid for each in swept] == [process.pid]
 
 
 def test_a_listener_that_fails_ends_the_program_and_is_told() -> None:

@@ -2,7 +2,7 @@
 
 suite = Conformance(agent="mine", model="fake-model", key="MY_KEY", url="MY_BASE_URL", asks="/chat/completions")
 for case in suite.cases:
-    suite.check(case, empty_folder)      # raises AssertionError with what was wrong, or Skipped with the reason
+    suite.check(case, empty_folder)      # raises AssertionError with what was wrong
 """
 
 from __future__ import annotations
@@ -21,10 +21,6 @@ from corral.testing.model import ScriptedModel, Turn
 from corral.testing.repository import make_repository
 
 KEY = "sk-scripted-0123456789"  #: long enough not to be found anywhere else: programs hide it wherever it stands
-
-
-class Skipped(Exception):
-    """A case that does not apply to this agent, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +43,20 @@ class Conformance:
     statuses: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  #: case -> what its provider answers, if another
-    leaves_out: Mapping[str, str] = field(default_factory=dict[str, str])  #: case -> why it cannot hold
+    tells_session_late: bool = False  #: only when it ends: killed in the middle, it begins anew
+    leaves_out: Mapping[str, str] = field(default_factory=dict[str, str])  #: case -> why it cannot be tried
 
     @property
     def cases(self) -> tuple[str, ...]:
+        """What can be tried on it: all but what it leaves out."""
         from corral.testing.cases import CASES  # noqa: PLC0415 -- they are written in terms of this
 
-        return tuple(CASES)
+        return tuple(case for case in CASES if case not in self.leaves_out)
 
     def check(self, case: str, folder: Path) -> None:
         """Try one case in a fresh home below `folder`."""
         from corral.testing.cases import CASES  # noqa: PLC0415
 
-        if case in self.leaves_out:
-            raise Skipped(self.leaves_out[case])
         CASES[case](Stage(self, folder))
 
 
@@ -106,6 +102,10 @@ class Stage:
         self.expect_error(outcome, kind)
         return outcome
 
+    def goes_on(self) -> bool:
+        """Tell whether it can go on with its session when it was killed."""
+        return self.facts()["resumes"] and not self.suite.tells_session_late
+
     def expect_error(self, outcome: Outcome, kind: str) -> None:
         expect(outcome.code in (1, 5), f"exit {outcome.code}, not 1 or 5", outcome)
         attempts = outcome.json["nodes"][0]["attempts"]
@@ -129,11 +129,11 @@ def report(suite: Conformance, cases: Sequence[str], say: Callable[[str], object
             try:
                 suite.check(case, Path(folder))
                 verdict = "ok"
-            except Skipped as reason:
-                verdict = f"left out: {reason}"
             except AssertionError as error:
                 well, verdict = False, f"FAILED: {error}"
-        say(f"{case:<16} {time.monotonic() - started:5.1f} s  {verdict}\n")
+        say(f"{case:<18} {time.monotonic() - started:5.1f} s  {verdict}\n")
+    for case, why in suite.leaves_out.items():
+        say(f"{case:<18}     - s  left out: {why}\n")
     return well
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 PROC = Path("/proc")
+LOOKS = 10
 
 
 class Leftover(Struct, frozen=True):
@@ -70,6 +71,8 @@ def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
         if not alive_now:
             break
         for pid, name in alive_now:
+            if name is None:
+                continue
             found[pid] = Leftover(pid, name)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -77,7 +80,8 @@ def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
     return list(found.values())
 
 
-def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str]]:
+def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
+    """Yield the processes with this tag and their names; without a name those that cannot be told yet."""
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":
         return
@@ -87,8 +91,21 @@ def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str]]:
         with contextlib.suppress(OSError):
             if uid is not None and entry.stat().st_uid != uid:
                 continue
-            if mark in (PROC / entry.name / "environ").read_bytes() and started_at(int(entry.name)):
+            environment = _environment(PROC / entry.name)
+            if environment is None:
+                yield int(entry.name), None
+            elif mark in environment and started_at(int(entry.name)):
                 yield int(entry.name), (PROC / entry.name / "comm").read_text().strip()
+
+
+def _environment(process: Path) -> bytes | None:
+    """Return the environment of a process; None while it is becoming another program, when all of it reads as empty."""
+    for _ in range(LOOKS):
+        if environment := (process / "environ").read_bytes():
+            return environment
+        if not (process / "cmdline").read_bytes():
+            return None if started_at(int(process.name)) else b""
+    return b""  # it has none: once is not enough to say so, it may have become another between two looks
 
 
 def _boot() -> str:

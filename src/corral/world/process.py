@@ -132,8 +132,7 @@ async def run(
         raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if process.returncode is None:
-            _kill(process, start)
-            await process.wait()
+            await _whole(asyncio.create_task(_ended(process, start, ())))
     return Finished(process.returncode or 0, out, err)
 
 
@@ -176,12 +175,7 @@ async def follow(
         await asyncio.wait(reading, timeout=2.0)
         await _closed(process, tasks)
     except BaseException:
-        if process.returncode is None:
-            _kill(process, start)
-            await asyncio.shield(_exited(process))
-        if start.tag:
-            sweep(start.tag, start.uid)
-        await _closed(process, tasks)
+        await _whole(asyncio.create_task(_ended(process, start, tasks)))
         raise
     for task in reading:
         if not task.cancelled() and (error := task.exception()):
@@ -204,6 +198,27 @@ async def _exited(process: asyncio.subprocess.Process) -> None:
                 os.close(descriptor)
     while process.returncode is None:  # noqa: ASYNC110 -- asyncio sets it a moment later
         await asyncio.sleep(0.002)
+
+
+async def _whole(task: asyncio.Task[Any]) -> None:
+    """Wait for a task to its end, also when cancelled meanwhile; only then be cancelled."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+
+
+async def _ended(process: asyncio.subprocess.Process, start: Start, tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """End a program at once with all that it started, and what watched it."""
+    if process.returncode is None:
+        await _killed(process, start)
+    if start.tag:
+        sweep(start.tag, start.uid)
+    await _closed(process, tasks)
 
 
 async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -316,7 +331,22 @@ def leave(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.
 
 
 async def _spawn(start: Start) -> asyncio.subprocess.Process:
+    """Start a program; cancelled meanwhile, it is started whole and then ended.
+
+    asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
+    """
     _watch_by_pidfd()
+    starting = asyncio.create_task(_started(start))
+    try:
+        await _whole(starting)
+    except asyncio.CancelledError:
+        if starting.exception() is None:
+            await _whole(asyncio.create_task(_ended(starting.result(), start, ())))
+        raise
+    return starting.result()
+
+
+async def _started(start: Start) -> asyncio.subprocess.Process:
     try:
         process = await asyncio.create_subprocess_exec(
             *start.argv,
@@ -384,10 +414,14 @@ async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) 
         async with asyncio.timeout(grace):
             await _exited(process)
     if process.returncode is None:
-        _kill(process, start)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_SECONDS):
-                await _exited(process)
+        await _killed(process, start)
+
+
+async def _killed(process: asyncio.subprocess.Process, start: Start) -> None:
+    _kill(process, start)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            await _exited(process)
     if process.returncode is None:  # somebody stopped our launcher
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
