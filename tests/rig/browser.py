@@ -99,5 +99,6 @@ def examine(browser: Browser, server: Server, path: str, name: str) -> None:
         with looking(browser, server, **kind) as eyes:
             eyes.open(path)
             eyes.shot(name)
-            assert eyes.faults() == [], f"{path} {eyes.kind}"
-            assert not eyes.wider_than_window(), f"{path} {eyes.kind}"
+            found = eyes.faults()
+            assert not found, (path, eyes.kind, found)
+            assert not eyes.wider_than_window(), (path, eyes.kind)

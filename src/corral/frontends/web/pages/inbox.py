@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.site import Here, Site
+from corral.model import Entry
 
 router = APIRouter()
 ANSWERED_MOST = 100
@@ -31,13 +32,13 @@ async def give(number: str, request: Request, site: Here, caller: Runner) -> Res
     """Answer one; the agent that waits for it hears it at once."""
     text = (await form(request)).get("answer", "").strip()
     given = await site.engine.inbox.answer(number, text, caller.by)
-    return frame.show(request, caller, "_inbox.html", **_values(site), given=given)
+    return frame.show(request, caller, "_inbox.html", **_values(site, given))
 
 
-def _values(site: Site) -> dict[str, object]:
+def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
     whole = site.engine.inbox.entries(whole=True)
     return {
         "entries": site.engine.inbox.entries(),
         "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
-        "given": None,
+        "given": given,
     }

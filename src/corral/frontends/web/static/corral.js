@@ -67,7 +67,7 @@ function complain(form, title, hint) {
     more.textContent = "hint: " + hint;
     told.append(more);
   }
-  if (place) return place.replaceChildren(told);
+  if (place?.isConnected) return place.replaceChildren(told);
   const close = document.createElement("button");
   close.type = "button";
   close.textContent = "Close";
