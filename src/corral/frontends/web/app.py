@@ -8,12 +8,14 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from corral import __version__
 from corral.frontends.web import described, login, problems
 from corral.frontends.web.api import acts, automation, events, inbox, machine, money, queue, runs, tokens, webhooks
 from corral.frontends.web.guard import Guard
+from corral.frontends.web.mcp import PATH
 from corral.frontends.web.site import Site
 
 STATIC = Path(__file__).parent / "static"
@@ -32,6 +34,7 @@ def create(site: Site) -> FastAPI:
     app.include_router(machine.open_router)
     app.include_router(login.router)
     app.include_router(_pages())
+    app.router.routes.append(Route(PATH, endpoint=site.mcp, include_in_schema=False))
     if STATIC.is_dir():
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
