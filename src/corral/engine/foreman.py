@@ -43,6 +43,10 @@ class Foreman:
     def driven(self) -> tuple[str, ...]:
         return tuple(self._driven)
 
+    def task(self, run: str) -> asyncio.Task[None] | None:
+        """Return what drives a run."""
+        return self._driven.get(run)
+
     def claim(self, address: str) -> None:
         """Say that this process serves the store; only one does."""
         store, mine = self._engine.store, self._engine.owner

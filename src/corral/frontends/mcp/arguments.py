@@ -8,6 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from corral.flow import MergeStrategy, TaskType
 from corral.model import Status
+from corral.money import Window
+from corral.serving import AccessScope
 
 Text = Annotated[str, Meta(max_length=10 << 20)]
 RunName = Annotated[str, Meta(description="A run: its id, an unambiguous beginning of it, or @last.", min_length=1)]
@@ -18,6 +20,19 @@ Count = Annotated[int, Meta(ge=1, le=1000)]
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all; an unknown name is a mistake worth telling."""
+
+    @property
+    def scope(self) -> AccessScope:
+        """What a token must be allowed, to ask for this."""
+        return "read"
+
+
+class Act(Arguments, frozen=True):
+    """What starts, stops or tells agents something."""
+
+    @property
+    def scope(self) -> AccessScope:
+        return "run"
 
 
 class Part(Arguments, frozen=True):
@@ -34,7 +49,7 @@ class Part(Arguments, frozen=True):
     files: Annotated[tuple[str, ...], Meta(description="Files it is about.")] = ()
 
 
-class Execute(Arguments, frozen=True):
+class Execute(Act, frozen=True):
     path: Annotated[str, Meta(description="The repository (or plain folder): an absolute path is best.", min_length=1)]
     task: Annotated[Text, Meta(description="What is to be done, with all an agent needs to know.")] = ""
     task_type: Annotated[
@@ -89,12 +104,31 @@ class Budget(Arguments, frozen=True):
     agent: Annotated[str, Meta(description="Only for this agent.")] = ""
     reset: Annotated[bool, Meta(description="The same as action reset.")] = False
 
+    @property
+    def amounts(self) -> list[tuple[Window, float]]:
+        """What is to be set."""
+        named: tuple[tuple[Window, float | UnsetType], ...] = (
+            ("run", self.per_run), ("day", self.max_cost), ("month", self.per_month),
+        )  # fmt: skip
+        return [(window, usd) for window, usd in named if not isinstance(usd, UnsetType)]
 
-class OneRun(Arguments, frozen=True):
+    @property
+    def does(self) -> Literal["get", "set", "reset"]:
+        """What is meant: the action that is named, or the one that the rest means."""
+        if not isinstance(self.action, UnsetType):
+            return self.action
+        return "reset" if self.reset else "set" if self.amounts else "get"
+
+    @property
+    def scope(self) -> AccessScope:
+        return "admin" if self.does != "get" else "read"
+
+
+class Interrupt(Act, frozen=True):
     run: RunName
 
 
-class Resume(Arguments, frozen=True):
+class Resume(Act, frozen=True):
     run: RunName
     background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
 
@@ -133,6 +167,10 @@ class Select(Arguments, frozen=True):
     run: RunName
     attempt: Annotated[str, Meta(description="Make this one the winner; without it they are only compared.")] = ""
 
+    @property
+    def scope(self) -> AccessScope:
+        return "run" if self.attempt else "read"
+
 
 class Merge(Arguments, frozen=True):
     run: RunName
@@ -144,13 +182,17 @@ class Merge(Arguments, frozen=True):
     into: Annotated[str, Meta(description="The branch.  [the one the run started from]")] = ""
     pick: Annotated[str, Meta(description="This attempt instead of the winner.")] = ""
 
+    @property
+    def scope(self) -> AccessScope:
+        return "read" if self.action == "preview" else "merge"
 
-class Steer(Arguments, frozen=True):
+
+class Steer(Act, frozen=True):
     run: RunName
     text: Annotated[Text, Meta(description="What the agents at work are to be told.", min_length=1)]
 
 
-class Answer(Arguments, frozen=True):
+class Answer(Act, frozen=True):
     id: Annotated[str, Meta(description="The number of the question; engine_status lists them.", min_length=1)]
     answer: Annotated[Text, Meta(description="What the person said: one of its choices, or words.", min_length=1)]
 
@@ -166,6 +208,10 @@ class FlowCall(Arguments, frozen=True):
     agents: Annotated[tuple[Agent, ...], Meta(description="For nodes that name none.")] = ()
     max_cost: Annotated[float | UnsetType, Meta(description="USD for the whole flow.")] = UNSET
     background: Annotated[bool, Meta(description="Return at once; look with engine_result.")] = False
+
+    @property
+    def scope(self) -> AccessScope:
+        return "run" if self.action == "run" else "read"
 
 
 class Nothing(Arguments, frozen=True):

@@ -12,10 +12,10 @@ from mcp.types import CallToolRequestParams
 from corral.engine.engine import Engine
 from corral.errors import CorralError
 from corral.events import Stored
-from corral.frontends.cli.who import who
 from corral.frontends.cli.words import event_words, one_line
 from corral.frontends.mcp import asking
-from corral.frontends.mcp.going import Going
+from corral.frontends.mcp.going import Driving
+from corral.frontends.mcp.visitors import Visitor
 from corral.model import Entry, Run
 
 MOST_MESSAGE = 300
@@ -25,17 +25,19 @@ LEFT_TO_PERSON = ("waiting", "over_budget")  #: nobody drives these; an answer l
 class Call:
     """One call of a tool by one client."""
 
-    def __init__(self, going: Going, context: ServerRequestContext, params: CallToolRequestParams) -> None:
-        self.going, self.engine = going, going.engine
+    def __init__(
+        self, going: Driving, visitor: Visitor, context: ServerRequestContext, params: CallToolRequestParams
+    ) -> None:
+        self.going, self.engine, self.visitor = going, going.engine, visitor
         self._context, self._params = context, params
         self._told = 0
         self._unanswered: set[str] = set()  # the person would not say
 
     @property
     def by(self) -> str:
-        """Who asks: the person, and the program they ask by; kept with what they order or answer."""
+        """Who asks, and the program they ask by; kept with what they order or answer."""
         client = self._context.session.client_params
-        return f"{who()} by {one_line(client.client_info.name, 60) if client else 'an MCP client'}"
+        return f"{self.visitor.by} by {one_line(client.client_info.name, 60) if client else 'an MCP client'}"
 
     def comes_again(self) -> asking.Pending | None:
         """Return which question this call brings the answer to."""
@@ -60,7 +62,7 @@ class Call:
                 if not await self._answer(entry, await asking.ask(self._context, entry)):
                     return self.engine.show(run)
                 if self.engine.show(run).status in LEFT_TO_PERSON:
-                    self.going.resume(run)
+                    await self.going.resume(run)
         except asyncio.CancelledError:
             self.going.stop(run, self.by)
             raise

@@ -1,31 +1,57 @@
-"""The runs that this process drives for its clients: begun, waited for, stopped, or left to a process of their own."""
+"""The runs that are driven for clients on stdio: begun, waited for, stopped, or left to a process of their own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
 from corral.events import Heard
+from corral.frontends.mcp.visitors import Visitor
 from corral.model import Request, Run
 
 MOST_AT_ONCE = 16  #: runs that one process drives; more are refused in words
 
 
-class Going:
-    """Runs at work. On stdio the process ends with its client; a server stays, and drives background runs itself."""
+class Driving(Protocol):
+    """Who drives the runs that clients ask for."""
 
-    def __init__(self, engine: Engine, *, stays: bool) -> None:
-        self.engine, self._stays = engine, stays
+    engine: Engine
+
+    async def submit(self, request: Request, visitor: Visitor) -> str:
+        """Open a run and drive it here, at once: a client waits for it."""
+        ...
+
+    async def submit_apart(self, request: Request, visitor: Visitor) -> str:
+        """Open a run that goes on when its client is gone."""
+        ...
+
+    async def resume(self, run: str) -> None: ...
+
+    async def resume_apart(self, run: str) -> None: ...
+
+    def task(self, run: str) -> asyncio.Task[Any] | None:
+        """Return what drives a run here."""
+        ...
+
+    def stop(self, run: str, by: str) -> None:
+        """Have a run stopped that nobody waits for any more."""
+        ...
+
+
+class Going:
+    """Runs at work for one client: the process ends with it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self._tasks: dict[str, asyncio.Task[Run]] = {}
         self._ending: set[asyncio.Task[Run]] = set()
         self._opening = 0
 
-    async def submit(self, request: Request) -> str:
-        """Open a run and drive it here."""
-        self._room()
+    async def submit(self, request: Request, visitor: Visitor) -> str:  # noqa: ARG002 -- who starts us may everything
+        refuse_more_than(MOST_AT_ONCE, len(self._tasks) + self._opening)
         self._opening += 1  # many may ask at once
         try:
             run = await self.engine.submit(request)
@@ -34,30 +60,22 @@ class Going:
             self._opening -= 1
         return run
 
-    async def submit_apart(self, request: Request) -> str:
-        """Open a run that goes on when its client is gone."""
-        if self._stays:
-            return await self.submit(request)
+    async def submit_apart(self, request: Request, visitor: Visitor) -> str:  # noqa: ARG002
         run = await self.engine.submit(request)
         await self.engine.drives.detach(run)
         return run
 
-    def resume(self, run: str) -> None:
-        self._room()
+    async def resume(self, run: str) -> None:
+        refuse_more_than(MOST_AT_ONCE, len(self._tasks) + self._opening)
         self._start(run, self.engine.resume(run, _unheard))
 
     async def resume_apart(self, run: str) -> None:
-        if self._stays:
-            self.resume(run)
-        else:
-            await self.engine.drives.detach(run)
+        await self.engine.drives.detach(run)
 
     def task(self, run: str) -> asyncio.Task[Run] | None:
-        """Return what drives a run here."""
         return self._tasks.get(run)
 
     def stop(self, run: str, by: str) -> None:
-        """Have a run stopped; nobody waits for that."""
         if run in self._tasks:
             task = asyncio.get_running_loop().create_task(self.engine.stop(run, by))
             self._ending.add(task)
@@ -80,11 +98,10 @@ class Going:
 
         task.add_done_callback(over)
 
-    def _room(self) -> None:
-        if len(self._tasks) + self._opening >= MOST_AT_ONCE:
-            raise BadRequest(
-                f"{MOST_AT_ONCE} runs are at work here already", hint="wait for one, or start it with background"
-            )
+
+def refuse_more_than(most: int, number: int) -> None:
+    if number >= most:
+        raise BadRequest(f"{most} runs are at work here already", hint="wait for one, or start it with background")
 
 
 def _unheard(_: Heard) -> None:

@@ -6,8 +6,6 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import UNSET, UnsetType
-
 from corral.engine import money
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
@@ -20,21 +18,14 @@ from corral.money import Limit, Standing, Window
 async def budget(call: Call, asked: arguments.Budget) -> Told:
     """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
     store = call.engine.store
-    amounts: tuple[tuple[Window, float | UnsetType], ...] = (
-        ("run", asked.per_run),
-        ("day", asked.max_cost),
-        ("month", asked.per_month),
-    )
-    named: list[tuple[Window, float]] = [(window, usd) for window, usd in amounts if not isinstance(usd, UnsetType)]
-    action = ("reset" if asked.reset else "set" if named else "get") if asked.action is UNSET else asked.action
     outcome = ""
-    if action == "set":
-        if not named:
+    if asked.does == "set":
+        if not asked.amounts:
             raise BadRequest("there is no amount to set", hint="max_cost (a day), per_run or per_month, in USD")
-        for window, usd in named:
+        for window, usd in asked.amounts:
             money.set_limit(store, Limit(window=window, usd=usd, agent=asked.agent), call.by)
-        outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in named)
-    elif action == "reset":
+        outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in asked.amounts)
+    elif asked.does == "reset":
         gone = money.reset(store, asked.agent, "", call.by)
         outcome = f"taken away: {gone}"
     return Told(standing(call.engine, outcome))

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
 from corral.frontends.mcp.arguments import Execute, FlowCall, Part
+from corral.frontends.mcp.calls import Call
 from corral.model import Request
 
 OLD_NAMES = {"claude-code": "claude", "open-code": "opencode"}  #: what clients of earlier engines call an agent
@@ -31,9 +32,9 @@ def folder_of(path: str) -> Path:
     return found
 
 
-def of_execute(asked: Execute, engine: Engine) -> Request:
+def of_execute(asked: Execute, call: Call) -> Request:
     """Return the request that the arguments of engine_execute mean."""
-    folder = folder_of(asked.path)
+    engine, folder = call.engine, folder_of(call.visitor.place(asked.path))
     if not asked.task.strip() and not asked.tasks:
         raise BadRequest("there is no task", hint="say in `task` what is to be done")
     common: dict[str, Any] = {
@@ -49,9 +50,9 @@ def of_execute(asked: Execute, engine: Engine) -> Request:
     if any(_own(part) for part in asked.tasks):
         if asked.strategy is not UNSET:
             raise BadRequest("`strategy` does not go with tasks that depend on each other", hint="leave it out")
-        return Request(flow=_flow(asked), inputs=_inputs(asked), **common)
+        return call.visitor.request(Request(flow=_flow(asked), inputs=_inputs(asked), **common))
     texts = [_told(asked, part.task) for part in asked.tasks]
-    return Request(
+    wanted = Request(
         prompt="" if texts else _told(asked, asked.task),
         tasks=tuple(texts),
         strategy=None if asked.strategy is UNSET else asked.strategy,
@@ -62,18 +63,19 @@ def of_execute(asked: Execute, engine: Engine) -> Request:
         read_only=asked.read_only,
         **common,
     )
+    return call.visitor.request(wanted)
 
 
-def of_flow(asked: FlowCall) -> Request:
+def of_flow(asked: FlowCall, call: Call) -> Request:
     """Return the request that the arguments of engine_flow mean; a file is read only inside the folder."""
-    folder = folder_of(asked.path)
+    folder = folder_of(call.visitor.place(asked.path))
     if bool(asked.file) == bool(asked.flow):
         raise BadRequest("a flow is either `file` or `flow`", hint="name a file, or give the flow itself")
     text, file = asked.flow, None
     if asked.file:
         file = _inside(folder, asked.file)
         text = file.read_text(encoding="utf-8", errors="replace")
-    return Request(
+    wanted = Request(
         flow=text,
         flow_file=str(file or folder / "flow"),
         repo=str(folder),
@@ -81,6 +83,7 @@ def of_flow(asked: FlowCall) -> Request:
         agents=asked.agents,
         budget_usd=None if asked.max_cost is UNSET else asked.max_cost,
     )
+    return call.visitor.request(wanted)
 
 
 def _inside(folder: Path, name: str) -> Path:

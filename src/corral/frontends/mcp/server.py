@@ -1,4 +1,4 @@
-"""The server itself: on stdio for one client, or as an ASGI app for a web server that knows who asks."""
+"""The server itself, whoever drives its runs; on stdio for one client."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from mcp.server import Server, ServerRequestContext
@@ -28,12 +27,11 @@ from corral import __version__
 from corral.engine.engine import Engine
 from corral.errors import BadRequest, CorralError
 from corral.frontends.mcp import prompts, resources, table
+from corral.frontends.mcp.arguments import Arguments
 from corral.frontends.mcp.asking import InputNeeded
 from corral.frontends.mcp.calls import Call
-from corral.frontends.mcp.going import Going
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
+from corral.frontends.mcp.going import Driving, Going
+from corral.frontends.mcp.visitors import Owner, Visitor
 
 ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
 INSTRUCTIONS = (
@@ -43,15 +41,15 @@ INSTRUCTIONS = (
 )
 
 
-def build(going: Going) -> Server[Any]:
-    """Return the server for the runs of one process."""
+def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor]) -> Server[Any]:
+    """Return the server for the runs of one process; `visitor_of` says who makes a call."""
     engine = going.engine
 
     async def call_tool(
         context: ServerRequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         try:
-            return await _called(Call(going, context, params), params)
+            return await _called(Call(going, visitor_of(context), context, params), params)
         except InputNeeded as needed:
             return needed.result
         except CorralError as error:
@@ -98,13 +96,15 @@ async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
     entry = table.TABLE.get(params.name)
     if entry is None:
         raise BadRequest(f"there is no tool `{params.name[:80]}`", hint="known: " + ", ".join(table.TABLE))
-    told = await entry.does(call, _decoded(entry.takes, params.arguments or {}))
+    asked = _decoded(entry.takes, params.arguments or {})
+    call.visitor.needs(asked.scope)
+    told = await entry.does(call, asked)
     text = msgspec.json.encode(told.data).decode()
     blocks = [TextContent(text=words) for words in (told.words, text) if words]
     return CallToolResult(content=[*blocks], structured_content=msgspec.json.decode(text), is_error=told.failed)
 
 
-def _decoded(takes: type[Any], given: dict[str, Any]) -> Any:  # noqa: ANN401 -- one of the types of the table
+def _decoded(takes: type[Arguments], given: dict[str, Any]) -> Arguments:
     """Decode arguments as models send them: null for what is not given, a number as text, an older name."""
     known = {name: value for name, value in given.items() if value is not None}
     if "execution_id" in known and "run" not in known:
@@ -118,33 +118,10 @@ def _decoded(takes: type[Any], given: dict[str, Any]) -> Any:  # noqa: ANN401 --
         raise BadRequest(f"the arguments do not fit: {error}", hint=f"it takes: {names}") from None
 
 
-# --- the two ways to serve it
-
-
-def asgi(engine: Engine) -> Starlette:
-    """Return the app for a web server: streamable HTTP at /mcp.
-
-    It asks for no token itself: mount it at / behind the middleware that guards the API, and enter its lifespan
-    (`app.router.lifespan_context(app)`) in that of the whole. That process drives all runs, also in the background.
-    """
-    going = Going(engine, stays=True)
-    app = build(going).streamable_http_app()
-    serve = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(served: Starlette) -> AsyncGenerator[None]:
-        async with serve(served):
-            yield
-        await going.close("the server ends")
-
-    app.router.lifespan_context = lifespan
-    return app
-
-
 async def serve_stdio(engine: Engine) -> int:
     """Serve one client until it is gone; runs that it waited for are stopped, their work is kept."""
-    going = Going(engine, stays=False)
-    server = build(going)
+    going, owner = Going(engine), Owner()
+    server = build(going, lambda _: owner)
     loop = asyncio.get_running_loop()
     serving = loop.create_task(_serve(server))
     why = "the MCP client is gone"

@@ -112,7 +112,7 @@ TABLE: dict[str, Entry] = {
     "engine_interrupt": Entry(
         title="Stop a run",
         about="Stop a run, whoever drives it: its agents are ended, their work is kept; gives the partial result.",
-        takes=arguments.OneRun,
+        takes=arguments.Interrupt,
         gives=(Run,),
         does=tools.interrupt,
         breaks=True,

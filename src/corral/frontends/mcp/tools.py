@@ -42,14 +42,14 @@ def _why(run: Run) -> str:
 
 
 async def execute(call: Call, asked: arguments.Execute) -> Told:
-    return await _carried_out(call, lambda: of_execute(asked, call.engine), apart=asked.background)
+    return await _carried_out(call, lambda: of_execute(asked, call), apart=asked.background)
 
 
 async def flow(call: Call, asked: arguments.FlowCall) -> Told:
     if asked.action == "run":
-        return await _carried_out(call, lambda: of_flow(asked), apart=asked.background)
+        return await _carried_out(call, lambda: of_flow(asked, call), apart=asked.background)
     try:
-        found = (await call.engine.requests.prepare(of_flow(asked))).plan.flow
+        found = (await call.engine.requests.prepare(of_flow(asked, call))).plan.flow
     except BadFlow as bad:
         mistakes = tuple(str(bad).splitlines())
         return Told(given.Checked(ok=False, name="", nodes=(), mistakes=mistakes), words="\n".join(mistakes))
@@ -61,9 +61,9 @@ async def _carried_out(call: Call, request: Callable[[], Request], *, apart: boo
     if pending := call.comes_again():
         return told_run(call, await _gone_on(call, pending))
     if apart:
-        run = await call.going.submit_apart(request())
+        run = await call.going.submit_apart(request(), call.visitor)
         return told_run(call, call.engine.show(run))
-    run = await call.going.submit(request())
+    run = await call.going.submit(request(), call.visitor)
     return told_run(call, await call.until_over(run))
 
 
@@ -71,11 +71,11 @@ async def _gone_on(call: Call, pending: Pending) -> Run:
     if not await call.answer_pending(pending):
         return call.engine.show(pending.run)
     if call.engine.show(pending.run).status in LEFT_TO_PERSON:
-        call.going.resume(pending.run)
+        await call.going.resume(pending.run)
     return await call.until_over(pending.run)
 
 
-async def interrupt(call: Call, asked: arguments.OneRun) -> Told:
+async def interrupt(call: Call, asked: arguments.Interrupt) -> Told:
     run = await call.engine.stop(asked.run, call.by)
     return Told(run, words=f"run {run.run} {run.status}: {run.reason}" if run.reason else "")
 
@@ -87,7 +87,7 @@ async def resume(call: Call, asked: arguments.Resume) -> Told:
     if asked.background:
         await call.going.resume_apart(name)
         return told_run(call, call.engine.show(name))
-    call.going.resume(name)
+    await call.going.resume(name)
     return told_run(call, await call.until_over(name))
 
 
@@ -98,6 +98,8 @@ async def steer(call: Call, asked: arguments.Steer) -> Told:
 
 async def answer(call: Call, asked: arguments.Answer) -> Told:
     """Answer; a run that nobody drives any more goes on at once."""
+    if any(each.id == asked.id and each.about == "merge" for each in call.engine.inbox.entries()):
+        call.visitor.needs("merge")  # the answer lands it
     entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
     run = call.engine.show(entry.run)
     may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))
@@ -116,7 +118,8 @@ async def select(call: Call, asked: arguments.Select) -> Told:
 async def merge(call: Call, asked: arguments.Merge) -> Told:
     engine, said = call.engine, list[str]()
     name = engine.show(asked.run).run
-    request = MergeRequest(run=name, strategy=asked.strategy, into=asked.into or None, pick=asked.pick or None)
+    into = call.visitor.branch(asked.into) if asked.into else None
+    request = MergeRequest(run=name, strategy=asked.strategy, into=into, pick=asked.pick or None)
     if asked.strategy == "patch":
         raise BadRequest("a patch is given by engine_diff", hint="strategy branch makes a branch")
     match asked.action:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from corral import __version__
@@ -26,6 +27,7 @@ from corral.frontends.web.api import (
     webhooks,
 )
 from corral.frontends.web.guard import Guard
+from corral.frontends.web.mcp import PATH
 from corral.frontends.web.site import Site
 
 STATIC = Path(__file__).parent / "static"
@@ -44,6 +46,7 @@ def create(site: Site) -> FastAPI:
     app.include_router(machine.open_router)
     app.include_router(login.router)
     app.include_router(_pages())
+    app.router.routes.append(Route(PATH, endpoint=site.mcp, include_in_schema=False))
     if STATIC.is_dir():
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
 

@@ -22,6 +22,7 @@ from corral.errors import BadRequest
 from corral.frontends.web import vetting
 from corral.frontends.web.app import create
 from corral.frontends.web.limits import Limiter
+from corral.frontends.web.mcp import Door
 from corral.frontends.web.site import ServerSettings, Site
 from corral.frontends.web.streams import Hub
 
@@ -112,13 +113,14 @@ async def _serve(
     vet = partial(vetting.within, roots=settings.roots)
     foreman = Foreman(engine, hub.hear, vet, resume=listening.resume)
     foreman.claim(address)
-    limiter = Limiter(settings.rate_per_second)
+    door = Door(engine, foreman)
     site = Site(
         engine=engine,
         settings=settings,
         hub=hub,
         foreman=foreman,
-        limiter=limiter,
+        limiter=Limiter(settings.rate_per_second),
+        mcp=door,
         vet=vet,
         login_code=secrets.token_urlsafe(24),
     )
@@ -126,10 +128,11 @@ async def _serve(
     server = _Server(_config(site, listening))
     loop = asyncio.get_running_loop()
     for sent in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(sent, _stop, server)
-    background = [asyncio.create_task(work) for work in (hub.keep(), foreman.keep(), Outgoing(engine).keep())]
+        loop.add_signal_handler(sent, _stop, server, site)
+    works = (hub.keep(), foreman.keep(), Outgoing(engine).keep(), door.keep())
+    background = [asyncio.create_task(work) for work in works]
     for task in background:
-        task.add_done_callback(lambda _: _stop(server))  # neither ends by itself: the store is lost
+        task.add_done_callback(lambda _: _stop(server, site))  # none ends by itself: the store is lost
     bound.listen(2048)
     link = f"{address}/login?token={site.login_code}"
     announce(Announced(address=address, token=first.secret if first else None, link=link))
@@ -144,7 +147,8 @@ async def _serve(
         await asyncio.gather(*background, return_exceptions=True)
 
 
-def _stop(server: uvicorn.Server) -> None:
+def _stop(server: uvicorn.Server, site: Site) -> None:
+    site.mcp.served.ending = True
     server.should_exit = True
 
 

@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import Answer
 from corral.frontends.web.api.shown import InboxEntry, entry
-from corral.frontends.web.auth import Reader, Runner
+from corral.frontends.web.auth import Caller, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
+from corral.frontends.web.site import Here, Site
+from corral.model import Entry
 
 router = APIRouter(tags=["inbox"])
 
@@ -23,6 +24,13 @@ async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:
 
 @router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
 async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
-    """Answer what waits; an answer counts once, and who gave it is kept."""
+    """Answer what waits; an answer counts once, and who gave it is kept. One that lands work needs the scope for it."""
     wanted = await body(request, Answer)
-    return answer(entry(await site.engine.inbox.answer(number, wanted.answer, caller.by)))
+    return answer(entry(await settle(site, caller, number, wanted.answer)))
+
+
+async def settle(site: Site, caller: Caller, number: str, words: str) -> Entry:
+    """Answer what waits, as far as this caller may."""
+    if any(each.id == number and each.about == "merge" for each in site.engine.inbox.entries()):
+        caller.needs("merge")
+    return await site.engine.inbox.answer(number, words, caller.by)

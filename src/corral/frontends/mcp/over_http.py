@@ -1,0 +1,46 @@
+"""The MCP server as an app of a web server, which says who asks: streamable HTTP, both eras of the protocol."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mcp.server import ServerRequestContext
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from corral.frontends.mcp.going import Driving
+from corral.frontends.mcp.server import build
+from corral.frontends.mcp.visitors import Visitor
+
+VISITOR = "corral.visitor"  #: in the scope of a request: who it is from
+IDENTITY = "corral.identity"  #: and what they are known by, as long as their token counts
+
+
+def asgi(going: Driving, path: str) -> Starlette:
+    """Return the app. It checks no token and no Host: whoever mounts it does, and enters its lifespan."""
+    outside = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the Guard knows our names
+    app = build(going, _visitor).streamable_http_app(streamable_http_path=path, transport_security=outside)
+    app.add_middleware(AuthContextMiddleware)
+    app.add_middleware(_Known)  # the last that is added is the first that is asked
+    return app
+
+
+def _visitor(context: ServerRequestContext) -> Visitor:
+    return cast("HTTPConnection", context.request).scope[VISITOR]
+
+
+class _Known:
+    """Tells the SDK who asks, so that nobody goes on with what another has begun."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=scope[IDENTITY], scopes=[]))
+        await self._app(scope, receive, send)
