@@ -66,13 +66,13 @@ class Drives:
         self._family = self._family or Family(self._owner, self._engine.drive, self._stop_child)
         return Office(self._family, self._store, self._dresser(run), listen)
 
-    def _dresser(self, run: str) -> Callable[[str], Outfit]:
+    def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.engine.outfit import outfit  # noqa: PLC0415
         from corral.engine.submit import load  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
-        return lambda name: outfit(name, load(repo, self._engine.home, trust=False))
+        return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)
 
     async def _stop_child(self, run: str) -> None:
         if run in self._drives:

@@ -248,6 +248,7 @@ class Drive:
             retry_of=action.retry_of,
             fallback_of=action.fallback_of,
             agent=action.agent.name,
+            account=action.account or action.agent.account,
             model=action.agent.model,
             role="judge" if action.candidates else self.schedule.nodes[action.node].task.role,
         )
@@ -256,6 +257,7 @@ class Drive:
             run=self.run,
             node=action.node,
             lane=action.lane,
+            chosen=action.agent.account is not None,
             candidates=action.candidates,
             folder=str(self.store.folder / "workspaces" / name),
             heads=self.schedule.heads(action.node, self.plan.base),
