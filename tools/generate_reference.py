@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
-from corral.config import KEYS, POWERFUL, Defaults, Notify
+from corral.config import KEYS, POWERFUL, Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import CondensePolicy, RetryPolicy, RoutingRule, ScopeTable, Setup, SlotLimits, ToolboxRules
 from corral.money import BudgetTable
@@ -57,7 +57,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
         "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides",
-        "requests_per_minute": "requests to its provider on each account, of all runs together; the lowest that is said holds",
+        "requests_per_minute": "requests to its provider on each account, of all runs together; the lowest holds",
         "account": "which of `[accounts]` it uses unless asked otherwise; else whatever it is logged in with",
         "rotate": "when its account is limited, the next of its accounts goes on",
         "scope": "what holds for it alone: the keys of `[scope]`",
@@ -81,6 +81,9 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
+    },
+    "telemetry": {
+        "otlp": "an OpenTelemetry collector (OTLP over HTTP), e.g. `http://127.0.0.1:4318`; needs `corral[otel]`",
     },
     "notify": {
         "bell": "ring the terminal's bell when something waits for you in the inbox",
@@ -152,6 +155,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "mcp.*": McpProfile,
     "budget": BudgetTable,
     "notify": Notify,
+    "telemetry": Telemetry,
     "retry": RetryPolicy,
     "condense": CondensePolicy,
     "toolbox": ToolboxRules,

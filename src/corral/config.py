@@ -47,12 +47,14 @@ KEYS: dict[str, tuple[str, ...]] = {
         "budget",
         "limits",
         "routing",
+        "telemetry",
     ),
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone"),
     "notify": ("bell", "desktop", "command", "webhook"),
+    "telemetry": ("otlp",),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
@@ -101,6 +103,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+LISTS = ("hooks", "routing")  #: of tables
+
 #: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
 POWERFUL = ("program", "command", "env", "settings", "hosts", "account", "rotate")
 
@@ -120,6 +124,12 @@ class Notify(Struct, frozen=True, kw_only=True):
     desktop: bool = True
     command: str | None = None
     webhook: str | None = None
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
+
+    otlp: str | None = None  #: the address of an OpenTelemetry collector
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -164,6 +174,15 @@ def notify() -> Notify:
     if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
     return ways
+
+
+def telemetry() -> Telemetry:
+    """Read whom the person wants told of runs and attempts; a repository has no say in it."""
+    mine = _File.read(person_file())
+    told = _convert(mine.table("telemetry"), Telemetry, mine, "telemetry")
+    if told.otlp is not None and not told.otlp.startswith(("http://", "https://")):
+        raise BadRequest(f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://")
+    return told
 
 
 def fingerprint(path: Path, content: bytes | None = None) -> str:
@@ -224,7 +243,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
 
 def _refuse_private(theirs: _File) -> None:
     """Refuse what a repository has no say in."""
-    for name in ("notify", "accounts"):
+    for name in ("notify", "accounts", "telemetry"):
         if name in theirs.tables:
             raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {person_file()}")
 
@@ -281,9 +300,10 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget", "limits"):
-            self.check(self.table(name), (name,), KEYS[name])
-        for name in ("hooks", "routing"):
+        for name in KEYS[""]:
+            if name in KEYS and name not in LISTS:
+                self.check(self.table(name), (name,), KEYS[name])
+        for name in LISTS:
             for table in self.entries(name):
                 self.check(table, (name,), KEYS[name])
         for kind in ("agents", "mcp", "accounts"):

@@ -40,9 +40,12 @@ class Drives:
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        from corral.engine import telemetry  # noqa: PLC0415
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
+        collecting = telemetry.opened(self._store, run, listen)
+        listen = collecting.hear if collecting else listen
         place = here(self._store.run(run).plan, self._office(run, listen))
         drive = Drive(run, self._owner, self._store, place, listen)
         drive.patient = patient
@@ -58,6 +61,8 @@ class Drives:
             del self._drives[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
                 self._store.release_lease(run, self._owner)
+            if collecting:
+                await collecting.close()
 
     def _office(self, run: str, listen: Listener) -> Office:
         """Return what the toolboxes of a run share."""
