@@ -19,6 +19,7 @@ OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
 ErrorClass = Literal[
     "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
+    "budget",
 ]  # fmt: skip
 CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]

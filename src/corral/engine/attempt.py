@@ -37,6 +37,8 @@ from corral.world import collecting, merging, workspace
 from corral.world.process import Limits
 from corral.world.sealing import made_key
 
+NOTHING = Cost(0.0, "fixed")  #: of what did not start
+
 
 class AttemptCourse:
     """Takes one attempt from wherever it stands to its end."""
@@ -92,7 +94,7 @@ class AttemptCourse:
     async def _work(self) -> None:
         record, task = self.record, self.node.task
         record.started = time.time()
-        self.attempt.status = "running"
+        self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
         self.attempt.sandbox = SandboxReport(self.host.level)
         if self.host.stop.is_set():
             record.outcome = "stopped"
@@ -129,7 +131,7 @@ class AttemptCourse:
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
-        record.steers = ()
+        record.steers, self.attempt.cost = (), Cost()
         self.recorder.step("working")
         asked = AgentTask(
             prompt=told,
@@ -332,8 +334,8 @@ class AttemptCourse:
             entry = self._desk.ask(question)
             if not entry.open:  # that was answered, and is used up again
                 entry = self._desk.ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
-            return Failure("denied", budget.words(purse.over) if purse.over else "", f"corral answer {entry.id} yes")
-        return Failure("denied", purse.too_long or "its own limit of money is used up")
+            return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
+        return Failure("budget", purse.too_long or "its own limit of money is used up")
 
     async def _collect(self) -> None:
         taken, _ = await asyncio.gather(

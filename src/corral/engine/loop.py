@@ -15,7 +15,7 @@ from corral.engine.gates import Gates
 from corral.engine.landings import Land as LandCall
 from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
-from corral.engine.money import allowed_usd
+from corral.engine.money import allowed_usd, spent_usd
 from corral.engine.orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
@@ -167,6 +167,8 @@ class Drive:
         if actions and isinstance(last := actions[-1], Finish):
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
+            else:
+                self._gates.ask_for_money(self.plan, spent_usd(self.store, self.run), self.schedule.allowed_usd)
             self._move(last.status, last.reason)
             return True, None, []
         if self._gates.answered_meanwhile:
