@@ -10,8 +10,8 @@ import agents_page
 import click
 import msgspec
 
-from corral.adapter import AgentProfile, Hook, McpProfile
-from corral.config import KEYS, POWERFUL, Defaults, Notify
+from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.config import KEYS, POWERFUL, Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import CondensePolicy, RetryPolicy, RoutingRule, ScopeTable, Setup, SlotLimits, ToolboxRules
 from corral.money import BudgetTable
@@ -57,7 +57,17 @@ MEANINGS: dict[str, dict[str, str]] = {
         "role": "its role when none is asked for",
         "instructions": "told to it before every task",
         "permissions": "who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides",
+        "requests_per_minute": "requests to its provider on each account, of all runs together; the lowest holds",
+        "account": "which of `[accounts]` it uses unless asked otherwise; else whatever it is logged in with",
+        "rotate": "when its account is limited, the next of its accounts goes on",
         "scope": "what holds for it alone: the keys of `[scope]`",
+    },
+    "accounts.*": {
+        "agent": "whose account it is; `--agent AGENT@NAME` asks for it",
+        "folder": "where its login lies: the agent's config folder of that account",
+        "key_env": "the variable of yours that holds its key",
+        "key_as": "the variable in which the agent looks for that key; else the first of its own",
+        "settings": "variables set for it, name = value",
     },
     "mcp.*": {
         "command": "the server's program and its arguments; a relative one is looked for beside the file",
@@ -71,6 +81,9 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
+    },
+    "telemetry": {
+        "otlp": "an OpenTelemetry collector (OTLP over HTTP), e.g. `http://127.0.0.1:4318`; needs `corral[otel]`",
     },
     "notify": {
         "bell": "ring the terminal's bell when something waits for you in the inbox",
@@ -138,9 +151,11 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "hooks": Hook,
     "defaults": Defaults,
     "agents.*": AgentProfile,
+    "accounts.*": AccountProfile,
     "mcp.*": McpProfile,
     "budget": BudgetTable,
     "notify": Notify,
+    "telemetry": Telemetry,
     "retry": RetryPolicy,
     "condense": CondensePolicy,
     "toolbox": ToolboxRules,

@@ -30,8 +30,22 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     family: str | None = None
     role: str | None = None
     instructions: str | None = None
+    requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
+    account: str | None = None  #: which of its accounts it uses unless asked otherwise
+    rotate: bool = False  #: when the account is limited, the next of its accounts is used
     permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a person besides
     folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class AccountProfile(Struct, frozen=True, kw_only=True):
+    """One of several accounts of an agent; `[accounts.NAME]` of config.toml."""
+
+    agent: str
+    folder: str | None = None  #: where its login lies: the agent's own config folder of that account, or a home
+    key_env: str | None = None  #: the variable that holds its key
+    key_as: str | None = None  #: the variable in which the agent looks for it; else the first of its own
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    base: str = ""  #: of the file that defines it; a relative folder lies there
 
 
 class Hook(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentProfile, Hook, McpProfile
+from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
 from corral.model import (
     CondensePolicy,
@@ -35,6 +35,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "": (
         "defaults",
         "agents",
+        "accounts",
         "retry",
         "scope",
         "workspace",
@@ -46,12 +47,14 @@ KEYS: dict[str, tuple[str, ...]] = {
         "budget",
         "limits",
         "routing",
+        "telemetry",
     ),
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone"),
     "notify": ("bell", "desktop", "command", "webhook"),
+    "telemetry": ("otlp",),
     "mcp.*": ("command", "env", "settings"),
     "hooks": ("on", "run", "python", "agent", "model", "type"),
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
@@ -76,8 +79,12 @@ KEYS: dict[str, tuple[str, ...]] = {
         "role",
         "instructions",
         "permissions",
+        "requests_per_minute",
+        "account",
+        "rotate",
         "scope",
     ),
+    "accounts.*": ("agent", "folder", "key_env", "key_as", "settings"),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds", "from"),
     "condense": ("at", "most", "agent", "windows"),
     "workspace": ("copy", "setup", "setup_net", "snapshot"),
@@ -96,8 +103,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+LISTS = ("hooks", "routing")  #: of tables
+
 #: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
-POWERFUL = ("program", "command", "env", "settings", "hosts")
+POWERFUL = ("program", "command", "env", "settings", "hosts", "account", "rotate")
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -117,11 +126,18 @@ class Notify(Struct, frozen=True, kw_only=True):
     webhook: str | None = None
 
 
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
+
+    otlp: str | None = None  #: the address of an OpenTelemetry collector
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """What holds for this person in this repository."""
 
     defaults: Defaults = Defaults()
     agents: Mapping[str, AgentProfile] = field(default_factory=dict[str, AgentProfile])
+    accounts: Mapping[str, AccountProfile] = field(default_factory=dict[str, AccountProfile])
     retry: RetryPolicy = RetryPolicy()
     retries_asked: int | None = None  #: [retry] most, when a file says it
     setup: Setup = Setup()
@@ -160,6 +176,15 @@ def notify() -> Notify:
     return ways
 
 
+def telemetry() -> Telemetry:
+    """Read whom the person wants told of runs and attempts; a repository has no say in it."""
+    mine = _File.read(person_file())
+    told = _convert(mine.table("telemetry"), Telemetry, mine, "telemetry")
+    if told.otlp is not None and not told.otlp.startswith(("http://", "https://")):
+        raise BadRequest(f"{mine.where('telemetry', 'otlp')}: a collector begins with http:// or https://")
+    return told
+
+
 def fingerprint(path: Path, content: bytes | None = None) -> str:
     """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
     import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
@@ -190,8 +215,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
             mcp |= _mcp(theirs)
         else:
             untrusted["mcp"] = theirs.where("mcp")
-    if "notify" in theirs.tables:
-        raise BadRequest(f"{theirs.where('notify')}: [notify] is yours to say", hint=f"put it into {person_file()}")
+    _refuse_private(theirs)
     retry_table = {**mine.table("retry"), **theirs.table("retry")}
     retry = _convert(retry_table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
     for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
@@ -201,6 +225,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
     return Config(
         defaults=_defaults(mine, theirs),
         agents=agents,
+        accounts=_accounts(mine, agents),
         retry=retry,
         retries_asked=retry.most if "most" in retry_table else None,
         setup=setup,
@@ -214,6 +239,13 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         routing=(*_routing(mine), *_routing(theirs)),
         untrusted=untrusted,
     )
+
+
+def _refuse_private(theirs: _File) -> None:
+    """Refuse what a repository has no say in."""
+    for name in ("notify", "accounts", "telemetry"):
+        if name in theirs.tables:
+            raise BadRequest(f"{theirs.where(name)}: [{name}] is yours to say", hint=f"put it into {person_file()}")
 
 
 class _File:
@@ -268,12 +300,13 @@ class _File:
 
     def check_keys(self) -> None:
         self.check(self.tables, (), KEYS[""])
-        for name in ("defaults", "retry", "workspace", "scope", "notify", "condense", "toolbox", "budget", "limits"):
-            self.check(self.table(name), (name,), KEYS[name])
-        for name in ("hooks", "routing"):
+        for name in KEYS[""]:
+            if name in KEYS and name not in LISTS:
+                self.check(self.table(name), (name,), KEYS[name])
+        for name in LISTS:
             for table in self.entries(name):
                 self.check(table, (name,), KEYS[name])
-        for kind in ("agents", "mcp"):
+        for kind in ("agents", "mcp", "accounts"):
             for name, table in self.table(kind).items():
                 if not isinstance(table, dict):
                     raise BadRequest(f"{self.where(kind, name)}: `{kind}.{name}` is a table")
@@ -525,6 +558,27 @@ def _mcp(file: _File) -> dict[str, McpProfile]:
     return found
 
 
+def _accounts(file: _File, agents: Mapping[str, AgentProfile]) -> dict[str, AccountProfile]:
+    found: dict[str, AccountProfile] = {}
+    for name, table in file.table("accounts").items():
+        where = file.where("accounts", name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}", name):
+            raise BadRequest(f"{where}: `{name}` is no name for an account", hint="letters, digits, . - _")
+        if "agent" not in table:
+            raise BadRequest(f"{where}: [accounts.{name}] names no agent", hint='agent = "claude"')
+        found[name] = _convert({**table, "base": str(file.path.parent)}, AccountProfile, file, f"accounts.{name}")
+        if not (found[name].folder or found[name].key_env):
+            hint = 'folder = "~/.claude-work", or key_env = "WORK_KEY": a variable that holds its key'
+            raise BadRequest(f"{where}: [accounts.{name}] has neither a folder nor a key", hint=hint)
+    for name, profile in agents.items():
+        if profile.account is not None and profile.account not in found:
+            known = ", ".join(found) or "none"
+            raise BadRequest(
+                f"[agents.{name}] account: no account is called `{profile.account}`", hint=f"known: {known}"
+            )
+    return found
+
+
 def _agents(mine: _File, theirs: _File, *, trusted: bool) -> tuple[dict[str, AgentProfile], dict[str, str]]:
     own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
     layers = {name: [_Layer(mine, table)] for name, table in own.items()}
@@ -562,6 +616,9 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
     if any(layer.table.get("permissions") == "ask" for layer in said):
         merged["permissions"] = "ask"  # whoever wants a person to be asked is not overruled
+    rates = [layer.table["requests_per_minute"] for layer in said if "requests_per_minute" in layer.table]
+    if rates and all(isinstance(rate, int) for rate in rates):
+        merged["requests_per_minute"] = min(rates)
     # A relative path means the folder of the file that names it, not of one that only adds a price.
     paths = ("program", "command", "model") if name == "scripted" else ("program", "command")
     naming = [layer.file for layer in said if any(key in layer.table for key in paths)]
@@ -569,6 +626,8 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
     profile = _convert({**merged, "folder": str(folder)}, AgentProfile, file, f"agents.{name}")
     if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
         raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+    if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
+        raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
     if any("like" in layer.table and "command" in layer.table for layer in said):
         raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
     return profile

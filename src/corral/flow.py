@@ -21,14 +21,29 @@ def short(model: str) -> str:
     return model.rpartition("/")[2] if model.startswith("/") else model
 
 
+def known_as(agent: str, account: str | None) -> str:
+    """Name an agent with the account it works on: quotas are of those, not of agents."""
+    return f"{agent}@{account}" if account else agent
+
+
 class AgentChoice(Struct, frozen=True):
-    """An agent by name, with the model it is to use."""
+    """An agent by name, with the model it is to use, and the account of it that is to be used."""
 
     name: str
     model: str | None = None
+    account: str | None = None  #: None: the one that settings name, or whatever it is logged in with
+
+    @classmethod
+    def read(cls, text: str) -> AgentChoice:
+        """Read `NAME`, `NAME:MODEL`, `NAME@ACCOUNT:MODEL`, `acp:NAME` ..."""
+        spoken = "acp:" if text.startswith("acp:") else ""
+        whom, _, model = text.removeprefix(spoken).partition(":")
+        name, _, account = whom.partition("@")
+        return cls(spoken + name, model or None, account or None)
 
     def __str__(self) -> str:
-        return f"{self.name}:{short(self.model)}" if self.model else self.name
+        whom = known_as(self.name, self.account)
+        return f"{whom}:{short(self.model)}" if self.model else whom
 
 
 class Task(Struct, frozen=True, kw_only=True):

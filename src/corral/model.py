@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, Grade, Select, TaskType
+from corral.flow import Flow, Grade, Select, TaskType, known_as
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -19,6 +19,7 @@ OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
 ErrorClass = Literal[
     "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
+    "budget",
 ]  # fmt: skip
 CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
@@ -348,6 +349,7 @@ class Attempt(Struct, kw_only=True):
     retry_of: str | None = None
     fallback_of: str | None = None
     agent: str
+    account: str | None = None  #: of its agent: the one that settings or the person name
     model: str | None = None
     role: str | None = None
     status: Status = "queued"
@@ -366,6 +368,11 @@ class Attempt(Struct, kw_only=True):
     scores: dict[str, float] = field(default_factory=dict[str, float])  #: what scorers gave it; more is better
     votes: float | None = None  #: what a blind judge gave it, among those that are proven
     output: Any = None
+
+    @property
+    def known_as(self) -> str:
+        """Return the agent with its account: whose quota it uses up."""
+        return known_as(self.agent, self.account)
 
 
 class NodeState(Struct, kw_only=True):
@@ -450,6 +457,8 @@ class AttemptRecord(Struct, kw_only=True):
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back
+    chosen: bool = False  #: its account was asked for by name: no other is used instead
+    elsewhere: str | None = None  #: the account on which it goes on, where its own is limited
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()
     resumes: bool = False  #: its agent can go on with a session

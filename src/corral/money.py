@@ -104,6 +104,7 @@ class Line(Struct, frozen=True, kw_only=True):
     owner: str
     reserved: float
     at: float
+    account: str | None = None
     model: str | None = None
     role: str | None = None
     type: str | None = None
@@ -116,6 +117,7 @@ class Paid(Struct, frozen=True, kw_only=True):
     run: str
     node: str
     agent: str
+    account: str | None
     model: str | None
     role: str | None
     type: str | None
@@ -150,16 +152,28 @@ class Refusal(Struct, frozen=True):
         return max(0.0, self.limit.usd - self.spent - self.reserved)
 
 
+class QuotaWindow(Struct, frozen=True, kw_only=True):
+    """How a window of an account stood when its provider told of it last."""
+
+    agent: str  #: AGENT or AGENT@ACCOUNT
+    name: str
+    used: float | None
+    resets: float | None
+    at: float
+
+
 class Quota(Struct, frozen=True, kw_only=True):
-    """A limit of an agent's account, as the agent told it last."""
+    """The limits of an agent's account, as the agent and its provider told them last."""
 
     agent: str
-    model: str | None
-    at: float
-    until: float | None
-    message: str
-    cooling_until: float | None  #: no run asks it before; None: it may be asked
-    times: int  #: it ran into one so often
+    at: float  #: when it was told
+    account: str | None = None
+    model: str | None = None
+    until: float | None = None
+    message: str = ""
+    cooling_until: float | None = None  #: no run asks it before; None: it may be asked
+    times: int = 0  #: it ran into one so often
+    windows: tuple[QuotaWindow, ...] = ()
 
 
 class Standing(Struct, frozen=True, kw_only=True):

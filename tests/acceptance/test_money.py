@@ -45,7 +45,11 @@ def test_limits_are_set_once_and_hold_for_all_runs(corral: Corral, repo: Repo) -
     assert "the budget of the day is $1: $0.60 is spent" in second.json["reason"]
     assert second.attempt["tokens"]["input"] == 0  # it was asked before the limit, not killed after it
     (entry,) = entries(corral)
-    assert (entry["kind"], entry["about"], entry["default"]) == ("approval", "budget", "no")
+    assert (entry["kind"], entry["about"], entry["default"]) == ("approval", "budget", "stop")
+    assert entry["choices"] == ["raise 1.00", "stop"]
+    assert second.attempt["error"]["class"] == "budget"
+    assert second.attempt["cost"] == {"usd": 0.0, "source": "fixed"}  # nothing ran
+    assert second.json["cost"]["usd"] == 0.0
     shown = corral("budget", "--json").json
     assert shown["limits"][0]["spent"] == 0.6
     assert shown["limits"][0]["reserved"] == 0.0
@@ -81,6 +85,26 @@ def test_an_answer_lets_the_run_go_on_from_its_saved_work(corral: Corral, repo: 
     attempt = resumed.json["nodes"][0]["attempts"][-1]
     assert "second.txt" in attempt["files_changed"]
     assert resumed.json["cost"]["usd"] == pytest.approx(1.4)
+
+
+def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral, repo: Repo) -> None:
+    dear = corral.agent("dear", "echo x >> x.txt", "cost_usd = 0.5")
+    file = corral.root / "two.yaml"
+    file.write_text(
+        f"name: two\nbudget: {{usd: 0.5}}\nnodes:\n  a: {{agent: {dear}, task: first}}\n"
+        f"  b: {{agent: {dear}, task: second, needs: [a]}}\n"
+    )
+    over = corral("flow", "run", file, "--repo", repo.folder)
+    assert over.code == 4, over
+    (entry,) = entries(corral)
+    assert f"corral answer {entry['id']}" in over.out or "corral inbox" in over.out
+    assert "the budget of this run is $0.5: $0.50 is spent" in entry["text"]
+    raised = corral("answer", entry["id"], entry["choices"][0])
+    assert "go on with corral resume" in raised.out, raised
+    resumed = corral("resume", entry["run"], "--json")
+    assert resumed.code == 0, resumed
+    assert [node["status"] for node in resumed.json["nodes"]] == ["done", "done"]
+    assert resumed.json["cost"]["usd"] == pytest.approx(1.0)
 
 
 def test_no_leaves_it_over(corral: Corral, repo: Repo) -> None:

@@ -97,7 +97,8 @@ def test_a_person_is_told_the_numbers() -> None:
     for part in ("the budget of the day of claude is $10", "$9.50 is spent", "$0.25 is held for others", "$1.00"):
         assert part in words
     asked = budget.ask(WHO, "r-1", refusal, 2.0, 100.0)
-    assert (asked.default, asked.about) == ("no", "budget")
+    assert (asked.default, asked.about, asked.choices[-1]) == ("stop", "budget", "stop")
+    assert budget.amount(asked.choices[0], 9.0) == budget.amount("raise", float(asked.key.split("/")[3]))
     assert asked.deadline > 100.0
     ceiling = budget.ask(WHO, "r-1", Refusal(Limit(window="ceiling", usd=1), 1, 0, 1), 2.0, 100.0)
     assert "budget set --ceiling" in ceiling.context

@@ -21,13 +21,11 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
     if entry is None:
         raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
     meant = understood(entry.choices, text)
-    if entry.about == "budget" and budget.amount(text, 1.0) is None:
-        meant = None
+    if entry.about == "budget":  # besides its choices: yes, no, any amount
+        meant = text.strip() if budget.amount(text, 1.0) is not None else None
     if entry.open and meant is None:
-        raise BadRequest(
-            f"`{text}` is no answer to: {entry.text}",
-            hint="say one of: " + ", ".join(entry.choices or ("yes", "no", "an amount in USD")),
-        )
+        ways = (*entry.choices, "an amount in USD") if entry.about == "budget" else entry.choices
+        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=f"say one of: {', '.join(ways)}")
     if meant is None or not inbox.answer(store, number, meant, by, now):
         taken = inbox.find(store, number) or entry
         words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import briefing, forms, hooks, judgement, scoping, scoring, starting
+from corral.engine import accounts, briefing, forms, hooks, judgement, scoping, scoring, starting
 from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
@@ -26,6 +26,7 @@ from corral.engine.questions import Questions
 from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
 from corral.engine.turns import Scene, Turns
+from corral.engine.turnstile import Turnstile
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
@@ -35,6 +36,8 @@ from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
 from corral.world.process import Limits
 from corral.world.sealing import made_key
+
+NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
 
 class AttemptCourse:
@@ -49,6 +52,8 @@ class AttemptCourse:
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._paused = False
+        self._turnstile: Turnstile | None = None
+        self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
         self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
@@ -89,14 +94,13 @@ class AttemptCourse:
     async def _work(self) -> None:
         record, task = self.record, self.node.task
         record.started = time.time()
-        self.attempt.status = "running"
+        self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
         self.attempt.sandbox = SandboxReport(self.host.level)
         if self.host.stop.is_set():
             record.outcome = "stopped"
             self.recorder.step("collected")
             return
-        dressed = await forms.as_installed(self._dress(), self.host.state)
-        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        dressed = await self._dressed()
         if not await self._may_start(dressed):
             return
         self._hooks = dressed.hooks
@@ -127,7 +131,7 @@ class AttemptCourse:
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
-        record.steers = ()
+        record.steers, self.attempt.cost = (), Cost()
         self.recorder.step("working")
         asked = AgentTask(
             prompt=told,
@@ -161,7 +165,7 @@ class AttemptCourse:
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self._has_tools() else None
-        return Ears(self._hear, self._guard.reached, self._meter, tools)
+        return Ears(self._hear, self._guard.reached, self._meter, tools, self._turnstile)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -182,11 +186,29 @@ class AttemptCourse:
         letterbox = Letterbox(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
 
+    async def _dressed(self) -> Outfit:
+        """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
+        dressed = await forms.as_installed(self._dress(), self.host.state)
+        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        self.attempt.account = dressed.account
+        most, name = dressed.profile.requests_per_minute, self.attempt.known_as
+        turnstile = self._turnstile = Turnstile(self.recorder.store, name, most, self._say)
+        self.recorder.back_at = lambda: turnstile.back_at
+        self._others = () if self.record.chosen else dressed.others
+        cooling = self.recorder.cooldown() if self._others else None
+        other = accounts.free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
+        if cooling and other:
+            self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
+            self.attempt.account = other
+            return await self._dressed()
+        return dressed
+
     async def _may_start(self, dressed: Outfit) -> bool:
         """Look whether its agent has quota and there is money for it; hold that money."""
         self.record.cost_usd = 0.0 if self.node.kind == "run" else dressed.profile.cost_usd
         if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
-            self._park(*cooling)
+            until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
+            self._park(min(until or cooling[0], cooling[0]), cooling[1])
             return False
         if not await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo):
             return True
@@ -216,7 +238,7 @@ class AttemptCourse:
         """End an attempt before it starts: its agent's quota is known to be used up."""
         self.record.until, self.record.outcome = until, "limited"
         self.attempt.error = Failure(
-            "rate_limit", f"{self.attempt.agent} is limited, as another run found out: {reason}"
+            "rate_limit", f"{self.attempt.known_as} is limited, as another run found out: {reason}"
         )
         self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
         self.recorder.step("collected")
@@ -284,11 +306,25 @@ class AttemptCourse:
         purse = self.recorder.purse
         if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._out_of_money())
+        if verdict and verdict.error and verdict.error.kind == "rate_limit":
+            verdict = self._elsewhere(verdict, verdict.error)
         self.record.outcome = verdict.status if verdict else "done"
         self.attempt.error = verdict.error if verdict else None
         if ended:
             self.record.denied = ended.denied
         self.attempt.cost = purse.cost()
+
+    def _elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
+        """Look for another account to go on with where its own is limited; else wait for the first that is back."""
+        store, now = self.recorder.store, time.time()
+        if (other := accounts.free(store, self.record, self._others, now)) is None:
+            names = (*self._others, self.attempt.account or "")
+            if self._others and (until := accounts.soonest(store, self.attempt.agent, names, now)):
+                self.record.until = until
+            return verdict
+        self.record.elsewhere = other
+        words = f"account `{self.attempt.account}` is limited: {error.message}; going on with `{other}`"
+        return Verdict(verdict.status, structs.replace(error, message=words))
 
     def _out_of_money(self) -> Failure:
         """Say which limit stopped it, and ask a person whether it may go on."""
@@ -298,8 +334,8 @@ class AttemptCourse:
             entry = self._desk.ask(question)
             if not entry.open:  # that was answered, and is used up again
                 entry = self._desk.ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
-            return Failure("denied", budget.words(purse.over) if purse.over else "", f"corral answer {entry.id} yes")
-        return Failure("denied", purse.too_long or "its own limit of money is used up")
+            return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
+        return Failure("budget", purse.too_long or "its own limit of money is used up")
 
     async def _collect(self) -> None:
         taken, _ = await asyncio.gather(

@@ -137,16 +137,17 @@ class Children:
 
     def _choice(self, asked: str) -> AgentChoice:
         flow, rules = self._host.plan.flow, self._host.plan.toolbox
-        mine = AgentChoice(self._recorder.attempt.agent, self._recorder.attempt.model)
+        mine = AgentChoice(self._recorder.attempt.agent, self._recorder.attempt.model, self._recorder.attempt.account)
         if not asked:
             return mine
         known = {str(each) for node in flow.nodes for each in (node.agent, *node.rivals) if each.name} | {str(mine)}
-        name, _, model = asked.partition(":")
+        choice = AgentChoice.read(asked)
+        name = str(AgentChoice(choice.name, None, choice.account))
         if asked not in known and name not in rules.agents and asked not in rules.agents:
             raise BadRequest(
                 f"a child may not be `{asked}`", hint="it may be: " + ", ".join(sorted({*known, *rules.agents}))
             )
-        return AgentChoice(name, model or None)
+        return choice
 
     def _plan(self, asked: SpawnTask, choice: AgentChoice) -> RunPlan:
         plan, mine = self._host.plan, self._node.task
@@ -163,7 +164,7 @@ class Children:
             idle_seconds=mine.idle_seconds,
         )
         trial = AgentTask(prompt=asked.task, workspace=plan.repo, home="/", model=choice.model)
-        dressed = self._office.dress(choice.name)
+        dressed = self._office.dress(choice.name, choice.account)
         dressed.resolve(dressed.agent.start(trial))  # what cannot start is refused now
         # It counts, but waits for no slot: who spawned it holds one, and waits for it.
         return structs.replace(plan, flow=_flow(task, choice), base=self._host.base, merge="never", limits=SlotLimits())

@@ -40,9 +40,12 @@ class Drives:
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        from corral.engine import telemetry  # noqa: PLC0415
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
+        collecting = telemetry.opened(self._store, run, listen)
+        listen = collecting.hear if collecting else listen
         place = here(self._store.run(run).plan, self._office(run, listen))
         drive = Drive(run, self._owner, self._store, place, listen)
         drive.patient = patient
@@ -58,6 +61,8 @@ class Drives:
             del self._drives[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
                 self._store.release_lease(run, self._owner)
+            if collecting:
+                await collecting.close()
 
     def _office(self, run: str, listen: Listener) -> Office:
         """Return what the toolboxes of a run share."""
@@ -66,13 +71,13 @@ class Drives:
         self._family = self._family or Family(self._owner, self._engine.drive, self._stop_child)
         return Office(self._family, self._store, self._dresser(run), listen)
 
-    def _dresser(self, run: str) -> Callable[[str], Outfit]:
+    def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.engine.outfit import outfit  # noqa: PLC0415
         from corral.engine.submit import load  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
-        return lambda name: outfit(name, load(repo, self._engine.home, trust=False))
+        return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)
 
     async def _stop_child(self, run: str) -> None:
         if run in self._drives:

@@ -204,12 +204,9 @@ def _choices(request: Request, settings: Config) -> list[AgentChoice]:
 
 
 def _choice(text: str, settings: Config) -> AgentChoice:
-    """Read `NAME`, `NAME:MODEL`, `acp:NAME` or `acp:NAME:MODEL`."""
-    name, _, model = text.partition(":")
-    if name == "acp":
-        spoken, _, model = model.partition(":")
-        name = f"acp:{spoken}"
-    return AgentChoice(name, _model(name, model, settings, None))
+    """Read `NAME`, `NAME:MODEL`, `NAME@ACCOUNT`, `acp:NAME` or `acp:NAME:MODEL`."""
+    read = AgentChoice.read(text)
+    return structs.replace(read, model=_model(read.name, read.model or "", settings, None))
 
 
 def _fallbacks(request: Request, settings: Config, choice: AgentChoice) -> tuple[AgentChoice, ...]:
@@ -284,7 +281,7 @@ def _named(node: Node, request: Request, settings: Config) -> Node:
     folder = Path(request.flow_file).parent if request.flow_file else None
 
     def found(choice: AgentChoice) -> AgentChoice:
-        return AgentChoice(choice.name, _model(choice.name, choice.model or "", settings, folder))
+        return structs.replace(choice, model=_model(choice.name, choice.model or "", settings, folder))
 
     mine = found(node.agent) if node.agent.name else _choices(request, settings)[0]
     named = tuple(found(choice) for choice in node.fallback) or _fallbacks(request, settings, mine)

@@ -34,6 +34,7 @@ from corral.world import caches, collecting, process, snapshots, workspace
 from corral.world.collecting import Taken
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits, Talk
+from corral.world.proxy.provider import Gate
 from corral.world.proxy.secret import Secret
 from corral.world.sandbox.confine import agent_owner, confine, own_processes
 from corral.world.sandbox.links import dangerous_links
@@ -66,6 +67,7 @@ class Ears(Struct, frozen=True):
     reached: Callable[[str, int, bool, str], None]
     metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
+    gate: Gate | None = None  #: of the account that it works on
 
 
 class Host:
@@ -234,6 +236,9 @@ class Host:
         await network.allow()
         if self.level != "none":
             dressed = network.dress(dressed, ears.metered)
+            network.gate = ears.gate
+        if dressed.profile.requests_per_minute and not network.counts:
+            ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))
         if self.boxes.fitted.scope.net == "on":
             ears.emit(Noted("it may reach every host, this machine's own servers too: its scope says net on"))
         for name in network.left:
@@ -295,8 +300,10 @@ class Host:
         for name, content in files.items():
             workspace.write_below(home, name, io.BytesIO(content), self._owner)
         for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
-            source = Path.home() / name
-            if source.is_file():
+            source = dressed.login_file(name)
+            if source is None:
+                workspace.remove_below(home, name)  # one of another account may lie there
+            else:
                 self._logins.append(name)
                 workspace.write_below(home, name, io.BytesIO(source.read_bytes()), self._owner)
 
@@ -315,7 +322,7 @@ class Host:
     def forget_logins(self, folder: Path) -> None:
         """Take a person's login out of a workspace that stays."""
         for name in self._logins:
-            (folder / "home" / name).unlink(missing_ok=True)
+            workspace.remove_below(folder / "home", name)
 
     def keep(self, name: str, content: str | bytes) -> Path:
         """Keep something beside the attempt's logs, without secrets; return where."""

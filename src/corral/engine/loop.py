@@ -15,7 +15,7 @@ from corral.engine.gates import Gates
 from corral.engine.landings import Land as LandCall
 from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
-from corral.engine.money import allowed_usd
+from corral.engine.money import allowed_usd, spent_usd
 from corral.engine.orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
@@ -167,6 +167,8 @@ class Drive:
         if actions and isinstance(last := actions[-1], Finish):
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
+            else:
+                self._gates.ask_for_money(self.plan, spent_usd(self.store, self.run), self.schedule.allowed_usd)
             self._move(last.status, last.reason)
             return True, None, []
         if self._gates.answered_meanwhile:
@@ -248,6 +250,7 @@ class Drive:
             retry_of=action.retry_of,
             fallback_of=action.fallback_of,
             agent=action.agent.name,
+            account=action.account or action.agent.account,
             model=action.agent.model,
             role="judge" if action.candidates else self.schedule.nodes[action.node].task.role,
         )
@@ -256,6 +259,7 @@ class Drive:
             run=self.run,
             node=action.node,
             lane=action.lane,
+            chosen=action.agent.account is not None,
             candidates=action.candidates,
             folder=str(self.store.folder / "workspaces" / name),
             heads=self.schedule.heads(action.node, self.plan.base),

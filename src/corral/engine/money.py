@@ -6,13 +6,16 @@ import time
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from corral.errors import BadRequest, Conflicting
+from corral.flow import known_as
 from corral.model import OPEN, Entry, RunPlan
-from corral.money import Bound, Budget, CostTable, Limit, Quota, Standing, Window
+from corral.money import Bound, Budget, CostTable, Limit, Quota, QuotaWindow, Standing, Window
 from corral.rules import budget, costs
 from corral.rules.costs import By
 from corral.world import clock, custody
-from corral.world.store import inbox, quotas
+from corral.world.store import accounts, inbox, quotas
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 
@@ -137,7 +140,17 @@ def metrics(store: Store) -> str:
 
 
 def known_quotas(store: Store) -> list[Quota]:
-    return quotas.known(store, time.time())
+    """Return what is known of the limits of every account: those it ran into, and how its windows stand."""
+    found = {known_as(each.agent, each.account): each for each in quotas.known(store, time.time())}
+    windows: dict[str, list[QuotaWindow]] = {}
+    for window in accounts.seen(store):
+        windows.setdefault(window.agent, []).append(window)
+    for name, told in windows.items():
+        agent, _, account = name.partition("@")
+        before = found.get(name, Quota(agent=agent, account=account or None, at=0.0))
+        at = max(before.at, *(window.at for window in told))
+        found[name] = structs.replace(before, at=at, windows=tuple(told))
+    return [found[name] for name in sorted(found)]
 
 
 def halt(store: Store, by: str) -> list[str]:

@@ -25,7 +25,7 @@ from corral.world.process import Start, Talk
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.forward import Forward
-from corral.world.proxy.provider import Key, Provider, Upstream
+from corral.world.proxy.provider import Gate, Key, Provider, Upstream
 from corral.world.proxy.rpc import PATH, Answer, RpcDoor
 from corral.world.proxy.secret import Secret
 
@@ -58,6 +58,7 @@ class Network:
         self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
         self._bound: dict[int, socket.socket] = {}  # where the box has no loopback of its own
         self._toolbox: tuple[Secret, Answer] | None = None
+        self.gate: Gate | None = None  #: of the account it asks on
         self._provider: Provider | None = None
 
     async def allow(self) -> None:
@@ -112,6 +113,11 @@ class Network:
         """Let the box reach a toolbox; return its URL."""
         self._toolbox = token, answer
         return f"http://127.0.0.1:{self._port(TOOLBOX)}{PATH}"
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether its requests to its provider pass by us."""
+        return self._upstream is not None
 
     @property
     def trouble(self) -> str | None:
@@ -172,6 +178,7 @@ class Network:
         ours = dict(zip(self._answered(), sockets[1:], strict=False)) if self.own else self._bound
         if self._upstream and PROVIDER in ours:
             self._provider = Provider(ours[PROVIDER], self._upstream, self._key, self._meter, dialer=dialer)
+            self._provider.gate = self.gate
             await stack.enter_async_context(self._provider)
         if self._toolbox and TOOLBOX in ours:
             await stack.enter_async_context(RpcDoor(ours[TOOLBOX], *self._toolbox))

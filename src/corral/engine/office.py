@@ -78,7 +78,9 @@ class Family:
 class Office:
     """All that a toolbox of one run needs besides its own attempt."""
 
-    def __init__(self, family: Family, store: Store, dress: Callable[[str], Outfit], listen: Listener) -> None:
+    def __init__(
+        self, family: Family, store: Store, dress: Callable[[str, str | None], Outfit], listen: Listener
+    ) -> None:
         self.family, self.store, self.dress, self.listen = family, store, dress, listen
         self.mail = Mail(store, mail.MOST_DELIVERIES)
         self.lineage = Lineage(store)

@@ -14,6 +14,7 @@ from corral import agents
 from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
 from corral.config import Config
+from corral.engine import accounts
 from corral.errors import BadRequest, Untrusted
 from corral.money import Budget
 from corral.world.sandbox import visible
@@ -37,11 +38,20 @@ class Outfit(Struct, frozen=True):
     hooks: tuple[Hook, ...] = ()
     mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
     budget: Budget = Budget()
+    account: str | None = None
+    login: Path | None = None  #: the folder of that account, where its login lies
+    others: tuple[str, ...] = ()  #: accounts that may be used instead when this one is limited, in order
 
     def resolve(self, command: Command) -> tuple[list[str], list[Path]]:
         """Return the argv to start and what must be readable for it, and for the servers it starts itself."""
         argv, shown = self._resolve(command)
         return argv, [*shown, *(path for found in self._located().values() for path in found[1])]
+
+    def login_file(self, name: str) -> Path | None:
+        """Return what a login left on this machine, by its name below HOME; of an account it is that one's."""
+        if self.account is None:
+            return found if (found := Path.home() / name).is_file() else None
+        return accounts.login_file(self.login, name) if self.login else None
 
     def servers(self) -> tuple[McpServer, ...]:
         """Return the MCP servers with their programs found and their variables filled in."""
@@ -140,8 +150,8 @@ class Outfit(Struct, frozen=True):
         return program
 
 
-def outfit(name: str, config: Config) -> Outfit:
-    """Dress an agent: who it is, and which variables it is given."""
+def outfit(name: str, config: Config, account: str | None = None) -> Outfit:
+    """Dress an agent: who it is, which variables it is given, and on which account it works."""
     if f"agents.{name}" in config.untrusted:
         raise Untrusted(
             f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from a file you have not trusted",
@@ -150,7 +160,10 @@ def outfit(name: str, config: Config) -> Outfit:
     agent, profile = placed(name, config)
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
-    return Outfit(name, agent, profile, {**passed, **profile.settings}, config.hooks, config.mcp, config.budget)
+    env = {**passed, **profile.settings}
+    dressed = Outfit(name, agent, profile, env, config.hooks, config.mcp, config.budget)
+    named = account or accounts.usual(dressed, config.accounts)
+    return accounts.signed_in(dressed, config.accounts, named) if named else dressed
 
 
 def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:

@@ -78,6 +78,7 @@ class Purse:
             run=self._record.run,
             node=self._record.node,
             agent=attempt.agent,
+            account=attempt.account,
             model=attempt.model,
             role=attempt.role,
             type=self._task.type,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from msgspec import structs
@@ -53,6 +53,7 @@ class Recorder:
         self.redactor = Redactor({})
         self._metered_before = Tokens()
         self.gauge: Gauge | None = None  #: of its present turn
+        self.back_at: Callable[[], float | None] = lambda: None  #: when its account may be asked, by its provider
         self.has_account = False  #: its quota is one for all runs of its agent
         self.ended: Ended | None = None  #: its last word so far
 
@@ -95,7 +96,8 @@ class Recorder:
         """Take one event down; what is too much is left to the raw log."""
         vital = isinstance(event, VITAL)
         if isinstance(event, Limited) and event.until is None:
-            event = Limited(event.message, quota.until(event.message, time.time(), zone))
+            # Many agents swallow what their provider says of it; what passes by us is heard there.
+            event = Limited(event.message, quota.until(event.message, time.time(), zone) or self.back_at())
         event = self.redactor.value(event)
         body = ENCODER.encode(event)
         if vital:
@@ -122,7 +124,7 @@ class Recorder:
 
     def cooldown(self) -> tuple[float, str] | None:
         """Return until when its agent's quota is used up, as any run found out; None if it is not."""
-        return self._store.cooldown(self.attempt.agent, time.time()) if self.has_account else None
+        return self._store.cooldown(self.attempt.known_as, time.time()) if self.has_account else None
 
     def read_back(self) -> bool:
         """Hear once more what was stored of it; return whether it had said its last word."""
@@ -164,10 +166,10 @@ class Recorder:
             case Limited(until=until, message=message):
                 self.record.until = until
                 quotas.learn(
-                    self._store, self.attempt.agent, self.attempt.model, until, message[:MOST_REASON], time.time()
+                    self._store, self.attempt.known_as, self.attempt.model, until, message[:MOST_REASON], time.time()
                 )
                 if self.has_account and until is not None and until > time.time():
-                    self._store.cool_down(self.attempt.agent, until, message[:MOST_REASON])
+                    self._store.cool_down(self.attempt.known_as, until, message[:MOST_REASON])
             case Ended():
                 self.ended = event
             case Rejected():

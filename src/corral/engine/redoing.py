@@ -27,7 +27,7 @@ def wake_up(store: Store, run: str) -> None:
             if parked.attempt.status in ("limited", "over_budget"):
                 parked.until = 0.0
                 if parked.attempt.status == "limited":
-                    store.warm_up(parked.attempt.agent)
+                    store.warm_up(parked.attempt.known_as)
                 store.save_attempt(parked)
         store.move_run(run, "queued", None, None)
 

@@ -66,12 +66,10 @@ def _free(name: str, settings: Config) -> bool:
 
 def _able(text: str, settings: Config) -> bool:
     """Tell whether an agent could be started on this machine."""
-    name, _, model = text.partition(":")
-    if name == "acp":
-        name, model = text, ""
+    choice = AgentChoice.read(text)
     try:
-        dressed = outfit(name, settings)
-        dressed.resolve(dressed.agent.start(AgentTask(prompt="x", workspace="/", home="/", model=model or None)))
+        dressed = outfit(choice.name, settings, choice.account)
+        dressed.resolve(dressed.agent.start(AgentTask(prompt="x", workspace="/", home="/", model=choice.model)))
     except CorralError:
         return False
     return True

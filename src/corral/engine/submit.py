@@ -179,7 +179,8 @@ def _try_writer(settings: Config) -> None:
     """Refuse an agent that is to write summaries and does not exist: hours later would be too late to say so."""
     if named := settings.condense.agent:
         try:
-            outfit(named.partition(":")[0], settings)
+            choice = AgentChoice.read(named)
+            outfit(choice.name, settings, choice.account)
         except Untrusted:
             raise
         except BadRequest as error:
@@ -196,7 +197,7 @@ def _try_agents(flow: Flow, settings: Config, request: Request) -> None:
             if about in tried:
                 continue
             tried.add(about)
-            dressed = outfit(choice.name, settings)
+            dressed = outfit(choice.name, settings, choice.account)
             trial = AgentTask(
                 prompt=node.task.prompt,
                 workspace=str(request.repo),

@@ -14,7 +14,7 @@ from corral.engine.outfit import outfit
 from corral.engine.submit import load
 from corral.errors import CorralError
 from corral.events import Ended, Event, Spent
-from corral.flow import Task
+from corral.flow import AgentChoice, Task
 from corral.model import Setup, Tokens
 from corral.rules import prompt, summary
 from corral.rules.summary import Facts
@@ -40,7 +40,7 @@ def question(task: Task, facts: Facts, most: int) -> str:
 
 async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
     """Ask an agent, NAME or NAME:MODEL, and return its last words; it never fails the attempt."""
-    name, _, model = named.partition(":")
+    choice = AgentChoice.read(named)
     folder = host.state / "workspaces" / f"{host.attempt}-condense"
     heard: list[Event] = []
     metered: list[Tokens] = []
@@ -48,10 +48,11 @@ async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
     beside = Host(plan, Task(prompt=told), host.repository, host.state, folder.name)
     beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
     try:
-        dressed = await forms.as_installed(outfit(name, load(Path(plan.repo), host.state, trust=False)), host.state)
+        settings = load(Path(plan.repo), host.state, trust=False)
+        dressed = await forms.as_installed(outfit(choice.name, settings, choice.account), host.state)
         made = await beside.make(folder, None)
-        await beside.fit(made, scoping.of_agent(plan.scopes, name))
-        asked = AgentTask(prompt=told, workspace="", home="", model=model or None, read_only=True)
+        await beside.fit(made, scoping.of_agent(plan.scopes, choice.name))
+        asked = AgentTask(prompt=told, workspace="", home="", model=choice.model, read_only=True)
         ears = Ears(heard.append, _unheard, lambda _, tokens, __: metered.append(tokens))
         ended = await beside.work(made, dressed, asked, LIMITS, ears)
     except (CorralError, OSError) as error:

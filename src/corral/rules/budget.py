@@ -8,9 +8,10 @@ from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
-from corral.model import Cost, Question
+from corral.model import Cost, Entry, Question
 from corral.money import Bound, Budget, Limit, Refusal, Window
 
+STOP = "stop"
 WARN = 0.8  #: of a limit: told once
 ENOUGH = 5  #: attempts of which the usual cost can be told
 DAY = 86400.0
@@ -99,10 +100,12 @@ def words(refusal: Refusal) -> str:
 def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
     """Ask whether a run that was stopped by a limit may go on."""
     limit = refusal.limit
-    if limit.window == "ceiling":
-        then = "nothing but `corral budget set --ceiling` lifts it: then `corral resume`"
+    choices = (f"raise {more:.2f}", STOP)
+    if limit.window in ("ceiling", "halt"):
+        lifts = "corral budget set --ceiling" if limit.window == "ceiling" else "corral halt --off"
+        choices, then = (STOP,), f"nothing but `{lifts}` lifts it: then `corral resume {who.run}`"
     else:
-        then = f"yes: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
+        then = f"raise: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
     return Question(
         key=f"{who.run}/budget/{limit.window}/{more:.4f}/{limit.usd:.4f}",
         run=who.run,
@@ -111,20 +114,26 @@ def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Qu
         kind="approval",
         about="budget",
         text=f"{words(refusal)}. Go on?",
-        context=f"its work is saved; {then}; no, or nobody answers: the run stays over",
-        choices=(),
-        default="no",
+        context=f"its work is saved; {then}; stop, or nobody answers: the run stays over",
+        choices=choices,
+        default=STOP,
         deadline=now + 7 * DAY,
     )
 
 
+def hint(entry: Entry) -> str:
+    """Say what to type so that a run goes on that a limit stopped."""
+    return f"corral answer {entry.id} " + ("yes" if len(entry.choices) > 1 else STOP)
+
+
 def amount(answer: str, more: float) -> float | None:
     """Read an answer to that: how much more; 0 for no, None for words that are neither."""
-    said = answer.strip().lower().removeprefix("$").removesuffix("usd").strip()
-    if said in ("y", "yes"):
+    said = answer.strip().lower()
+    if said in ("y", "yes", "raise"):
         return more
-    if said in ("n", "no"):
+    if said in ("n", "no", STOP):
         return 0.0
+    said = said.removeprefix("raise").removeprefix(" by").strip().removeprefix("$").removesuffix("usd").strip()
     try:
         usd = float(said)
     except ValueError:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
 
+from corral.flow import known_as
 from corral.model import CostSource
 from corral.money import CostRow, CostTable, Paid
 from corral.rules.budget import quantile
 
-By = Literal["agent", "model", "day", "repo", "task-kind"]
+By = Literal["agent", "account", "model", "day", "repo", "task-kind"]
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
 LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -21,6 +22,7 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
     """Add up what attempts cost; days in order, the rest by cost."""
     name: dict[By, Callable[[Paid], str]] = {
         "agent": lambda line: line.agent,
+        "account": lambda line: known_as(line.agent, line.account),
         "model": lambda line: line.model or "-",
         "day": lambda line: datetime.fromtimestamp(line.at, zone).date().isoformat(),
         "repo": lambda line: line.repo,

@@ -26,6 +26,7 @@ class Begin(Struct, frozen=True):
     fallback_of: str | None = None
     onto: str | None = None  #: the attempt whose result this one starts from
     candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
+    account: str | None = None  #: to work on, instead of the one that is limited
 
 
 class GoOn(Struct, frozen=True):
@@ -95,10 +96,19 @@ def decide(
         return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
     if when is not None and when > now:
         return WaitUntil(when)
-    same = lost(last) or last.status in ("limited", "over_budget")  # none of them used up a try
-    agent = AgentChoice(last.agent, _asked_model(lane, last))
+    # None of these used up a try.
+    same = lost(last) or last.status in ("limited", "over_budget") or record.elsewhere is not None
+    agent = _asked(lane, last)
     onto = last.id if last.status == "over_budget" and last.commit else None
-    return Begin(lane.node.id, agent, last.number + (not same), lane.place, retry_of=last.id, onto=onto)
+    return Begin(
+        lane.node.id,
+        agent,
+        last.number + (not same),
+        lane.place,
+        retry_of=last.id,
+        onto=onto,
+        account=record.elsewhere or last.account,
+    )
 
 
 def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
@@ -164,8 +174,12 @@ def _again_at(lane: Lane, now: float) -> float | None:
     last, ended = record.attempt, record.ended or 0.0
     if lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
         return ended
+    if record.elsewhere is not None:
+        return ended
     if last.status == "limited" and record.until is not None:
-        waits = sum(1 for each in lane.tries if each.attempt.status == "limited" and each.until != 0.0)
+        waits = sum(
+            1 for each in lane.tries if each.attempt.status == "limited" and each.until != 0.0 and not each.elsewhere
+        )
         if record.until <= now and waits <= MOST_WAITS:
             return record.until
         soon = record.until - now <= policy.max_wait_seconds
@@ -187,9 +201,10 @@ def _next_agent(lane: Lane) -> AgentChoice | None:
     return next((choice for choice in lane.node.fallback if choice.name not in tried), None)
 
 
-def _asked_model(lane: Lane, last: Attempt) -> str | None:
-    """Return the model as it was asked for: an agent may have told us a longer name meanwhile."""
-    return next((choice.model for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent), None)
+def _asked(lane: Lane, last: Attempt) -> AgentChoice:
+    """Return the agent as it was asked for: it may have told us a longer name of its model meanwhile."""
+    named = (choice for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent)
+    return next(named, AgentChoice(last.agent))
 
 
 def _spent_up(lane: Lane) -> bool:

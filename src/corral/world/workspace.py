@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -227,6 +228,23 @@ def read_below(root: Path, name: str, most: int) -> bytes | None:
         return None
     finally:
         os.close(place)
+
+
+def remove_below(root: Path, name: str) -> None:
+    """Remove a file below a folder that an agent may have prepared: no link is followed."""
+    *folders, last = Path(name).parts
+    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        place = os.open(root, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, place)
+        for folder in folders:
+            try:
+                place = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    return  # a link: what it leads to is not ours
+                raise
+            stack.callback(os.close, place)
+        os.unlink(last, dir_fd=place)
 
 
 async def give(tree: Path, owner: Owner) -> None:

@@ -48,7 +48,8 @@ def _asks(engine: Engine, run: Run) -> Entry | None:
 def _answered(engine: Engine, entry: Entry) -> bool:
     """Ask on the terminal what stands in the inbox; return whether the run may go on."""
     click.echo(f"{entry.text}\n({entry.context})", err=True)
-    said = click.prompt("yes, no, or an amount in USD", default="no", err=True)
+    ways = ", ".join(entry.choices)
+    said = click.prompt(f"{ways}, or an amount in USD", default=entry.default, err=True)
     answered = asyncio.run(engine.inbox.answer(entry.id, said, who()))
     return answered.outcome.startswith("go on")
 

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from corral.engine import document, money
+from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
@@ -106,7 +107,7 @@ def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zon
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["agent", "model", "day", "repo", "task-kind"]),
+    type=click.Choice(["agent", "account", "model", "day", "repo", "task-kind"]),
     default="agent",
     show_default=True,
     help="What to add up.",
@@ -169,7 +170,7 @@ def _plot(found: CostTable) -> list[str]:
 @click.command()
 @json_option
 def quota(*, as_json: bool) -> None:
-    """Show which agents ran into a limit of their account, as far as they told, and when it is back."""
+    """Show how the limits of agents' accounts stand, as far as agents and providers told, and when they are back."""
     with engine() as opened:
         found = money.known_quotas(opened.store)
     if as_json:
@@ -177,29 +178,44 @@ def quota(*, as_json: bool) -> None:
     elif not found:
         click.echo("no agent ran into a limit yet", err=True)
     else:
-        rows = [
-            (
-                each.agent,
-                "limited" if each.cooling_until else "may be asked",
-                words.moment(back) if (back := each.cooling_until or each.until) else "it did not say",
-                words.ago(each.at),
-                f"{each.times}",
-                each.message,
-            )
-            for each in found
-        ]
-        click.echo("\n".join(words.table(("AGENT", "NOW", "BACK AT", "SEEN", "TIMES", "IT SAID"), rows)))
+        head = ("ACCOUNT", "NOW", "BACK AT", "SEEN", "TIMES", "IT SAID")
+        click.echo("\n".join(words.table(head, [row for each in found for row in _quota_rows(each)])))
+
+
+def _quota_rows(each: Quota) -> list[tuple[str, ...]]:
+    """Show one account: the limit it ran into last, then its windows."""
+    name, rows = known_as(each.agent, each.account), list[tuple[str, ...]]()
+    if each.times:
+        back = each.cooling_until or each.until
+        now = "limited" if each.cooling_until else "may be asked"
+        at = words.moment(back) if back else "it did not say"
+        rows.append((name, now, at, words.ago(each.at), f"{each.times}", each.message))
+    for window in each.windows:
+        resets = words.moment(window.resets) if window.resets else "-"
+        used = "-" if window.used is None else f"{100 * window.used:.0f} % used"
+        rows.append((name, used, resets, words.ago(window.at), "-", f"window: {window.name}"))
+    return rows
 
 
 def _quota(each: Quota) -> dict[str, Any]:
     return {
         "agent": each.agent,
+        "account": each.account,
         "model": each.model,
         "limited": each.cooling_until is not None,
         "until": None if each.until is None else document.moment(each.until),
         "seen": document.moment(each.at),
         "times": each.times,
         "message": each.message,
+        "windows": [
+            {
+                "name": window.name,
+                "used": window.used,
+                "resets": None if window.resets is None else document.moment(window.resets),
+                "seen": document.moment(window.at),
+            }
+            for window in each.windows
+        ],
     }
 
 

@@ -179,6 +179,10 @@ def next_commands(run: Run, shown: Attempt) -> str:
         return f"corral resume {run.run}   corral stop {run.run}"
     if run.status == "limited":
         return f"corral resume {run.run}"
+    if run.status == "over_budget":
+        asked = [each.error.hint for node in run.nodes for each in node.attempts if each.error]
+        ways = [hint for hint in asked if hint.startswith("corral answer")]
+        return f"{ways[-1] if ways else 'corral inbox'}   corral resume {run.run}"
     if run.status in OPEN:
         return f"corral logs -f {run.run}   corral stop {run.run}"
     if run.status == "done" and shown.branch:

@@ -76,7 +76,9 @@ def _meant(entry: Entry, result: ElicitResult) -> str | None:
 
 def ways(entry: Entry) -> str:
     """Say what may be answered."""
-    return "|".join(entry.choices) or ("yes, no, or an amount in USD" if entry.about == "budget" else "any words")
+    if entry.about == "budget":
+        return "|".join((*entry.choices, "an amount in USD"))
+    return "|".join(entry.choices) or "any words"
 
 
 def _words(entry: Entry) -> str:
@@ -88,7 +90,7 @@ def _words(entry: Entry) -> str:
 def _form(entry: Entry) -> dict[str, object]:
     """Return a form of one field; forms hold plain values only."""
     field: dict[str, object] = {"type": "string", "title": "Answer", "description": ways(entry)}
-    if entry.choices:
+    if entry.choices and entry.about != "budget":
         field = {"type": "string", "title": "Answer", "enum": list(entry.choices)}
         if entry.default in entry.choices:
             field["default"] = entry.default

@@ -184,15 +184,15 @@ class _Reader:
         )
 
     def _choices(self, text: str, table: Table) -> list[AgentChoice]:
-        """Read `claude`, `claude:opus`, `claude*3`, `acp:gemini`."""
-        match = re.fullmatch(r"((?:acp:)?[^:*\s]+)(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
+        """Read `claude`, `claude:opus`, `claude@work`, `claude*3`, `acp:gemini`."""
+        match = re.fullmatch(r"((?:acp:)?[^:*@\s]+)(?:@([\w.-]+))?(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
         if not match:
             table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", "agent")
             return []
         if self._known.agents is not None and match.group(1) not in self._known.agents:
             known = ", ".join(sorted(self._known.agents))
             table.wrong(f"no agent is called `{match.group(1)}`", f"known: {known}", "agent")
-        return [AgentChoice(match.group(1), match.group(2))] * int(match.group(3) or 1)
+        return [AgentChoice(match.group(1), match.group(3), match.group(2))] * int(match.group(4) or 1)
 
     def _needs(self, table: Table) -> tuple[Edge, ...]:
         edges: list[Edge] = []

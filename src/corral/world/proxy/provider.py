@@ -31,6 +31,13 @@ class Meter(Protocol):
     def end(self) -> None: ...
 
 
+class Gate(Protocol):
+    """Lets requests through as an account has room for them, and hears what its provider says of that."""
+
+    async def enter(self) -> None: ...
+    def told(self, status: int, fields: Sequence[tuple[str, str]]) -> None: ...
+
+
 class Key(Struct, frozen=True, kw_only=True):
     """A key, what stands for it in the box, and where in a request it may stand."""
 
@@ -100,6 +107,7 @@ class Provider:
         limits: Limits | None = None,
     ) -> None:
         self._upstream, self._key, self._meter = upstream, key, meter
+        self.gate: Gate | None = None
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self.trouble: str | None = None  #: why the provider cannot be reached, if the last request found it so
@@ -131,6 +139,8 @@ class Provider:
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
         target, fields = self._with_key(target, fields)
+        if self.gate and request.method == "POST":
+            await self.gate.enter()
         try:
             reached = await self._reach()
         except Refused as refused:
@@ -140,7 +150,7 @@ class Provider:
         async with reached as upstream:
             head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
             await upstream.send(head)
-            back = _Back(self._key, self._meter)
+            back = _Back(self._key, self._meter, self.gate)
             try:
                 await carry(client, request, upstream, back, self._limits.idle_seconds)
             finally:
@@ -217,7 +227,8 @@ class _Back(Back):
 
     same_length = False
 
-    def __init__(self, key: Key | None, meter: Callable[[str], Meter]) -> None:
+    def __init__(self, key: Key | None, meter: Callable[[str], Meter], gate: Gate | None) -> None:
+        self._gate = gate
         self._mask = Mask(key.real, key.placeholder) if key else None
         self._choose = meter
         self._meter: Meter | None = None
@@ -230,6 +241,8 @@ class _Back(Back):
         if any(word in {"gzip", "x-gzip", "deflate"} for word in http1.words(response.fields, "content-encoding")):
             self._packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # asked for or not, it may come
         reason, fields = super().head(response)
+        if self._gate:
+            self._gate.told(response.status, fields)
         if self._mask:
             return self._mask.text(reason), [(name, self._mask.text(value)) for name, value in fields]
         return reason, fields

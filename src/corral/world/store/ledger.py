@@ -35,6 +35,7 @@ class Ledger:
                 run=line.run,
                 node=line.node,
                 agent=line.agent,
+                account=line.account,
                 model=line.model,
                 role=line.role,
                 type=line.type,

@@ -1,6 +1,6 @@
 -- name: reserve
-INSERT INTO ledger (attempt, run, node, agent, model, role, type, repo, owner, reserved, at)
-VALUES (:attempt, :run, :node, :agent, :model, :role, :type, :repo, :owner, :reserved, :at)
+INSERT INTO ledger (attempt, run, node, agent, account, model, role, type, repo, owner, reserved, at)
+VALUES (:attempt, :run, :node, :agent, :account, :model, :role, :type, :repo, :owner, :reserved, :at)
 ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.reserved, settled = NULL,
   status = 'running'
 

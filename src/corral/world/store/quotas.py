@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from corral.money import Quota
 from corral.world.store.sqlite import Store
 
@@ -13,10 +15,11 @@ def learn(store: Store, agent: str, model: str | None, until: float | None, mess
 
 
 def known(store: Store, now: float) -> list[Quota]:
-    """Return the newest limit of each agent."""
+    """Return the newest limit that each account of each agent ran into."""
     return [
         Quota(
-            agent=row["agent"],
+            agent=cast("str", row["agent"]).partition("@")[0],
+            account=cast("str", row["agent"]).partition("@")[2] or None,
             model=row["model"],
             at=row["at"],
             until=row["until"],

@@ -21,7 +21,7 @@ from corral.money import Limit, Quota, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
-By = Literal["agent", "model", "day", "repo", "task-kind"]
+By = Literal["agent", "account", "model", "day", "repo", "task-kind"]
 
 
 class LimitShown(Struct, frozen=True, kw_only=True):
@@ -87,16 +87,25 @@ class CostShown(Struct, frozen=True, kw_only=True):
     saved: Saved | None
 
 
+class WindowShown(Struct, frozen=True, kw_only=True):
+    name: str
+    used: float | None
+    resets: str | None
+    seen: str
+
+
 class QuotaShown(Struct, frozen=True, kw_only=True):
     """As `corral quota --json`."""
 
     agent: str
+    account: str | None
     model: str | None
     limited: bool
     until: str | None
     seen: str
     times: int
     message: str
+    windows: list[WindowShown]
 
 
 class Halted(Struct, frozen=True, kw_only=True):
@@ -207,10 +216,20 @@ def _limit(each: Standing) -> LimitShown:
 def _quota(each: Quota) -> QuotaShown:
     return QuotaShown(
         agent=each.agent,
+        account=each.account,
         model=each.model,
         limited=each.cooling_until is not None,
         until=None if each.until is None else moment(each.until),
         seen=moment(each.at),
         times=each.times,
         message=each.message,
+        windows=[
+            WindowShown(
+                name=window.name,
+                used=window.used,
+                resets=None if window.resets is None else moment(window.resets),
+                seen=moment(window.at),
+            )
+            for window in each.windows
+        ],
     )
