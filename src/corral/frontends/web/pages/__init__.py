@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from corral.frontends.web.pages import inbox, new, now, runs
+from corral.frontends.web.pages import inbox, new, now, run, runs
 
 router = APIRouter(include_in_schema=False)
-for screen in (now, runs, new, inbox):
+for screen in (now, runs, run, new, inbox):
     router.include_router(screen.router)

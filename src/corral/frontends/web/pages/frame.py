@@ -65,7 +65,8 @@ def templates() -> Environment:
     )  # fmt: skip
     made.globals |= {"asset": asset, "version": __version__}
     made.filters |= {
-        name: getattr(words, name) for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count")
+        name: getattr(words, name)
+        for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count", "plain")
     }
     return made
 
