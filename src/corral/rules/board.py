@@ -28,7 +28,7 @@ from corral.events import (
 )
 from corral.flow import Flow, Node
 from corral.model import OPEN, Status
-from corral.rules.flows.drawing import layers
+from corral.rules.flows.layout import layers
 
 IDLE_SECONDS = 900.0  #: of a node that nobody told of
 Mood = Literal["at work", "stale", "blocked"]

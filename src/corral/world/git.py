@@ -51,6 +51,7 @@ class Change(Struct, frozen=True):
     files: tuple[str, ...]
     insertions: int
     deletions: int
+    lines: tuple[tuple[int, int], ...] = ()  #: of each file: how many came, how many went; none in a binary one
 
 
 class ChangedBlob(Struct, frozen=True):
@@ -142,14 +143,13 @@ class Repository:
         """Return which files differ between two commits, and by how much."""
         out = (await self.git("diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)).out
         files: list[str] = []
-        insertions = deletions = 0
+        lines: list[tuple[int, int]] = []
         for row in out.split(b"\0"):
             if row:
                 plus, minus, name = row.split(b"\t", 2)
                 files.append(name.decode(errors="replace"))
-                insertions += int(plus) if plus != b"-" else 0
-                deletions += int(minus) if minus != b"-" else 0
-        return Change(tuple(files), insertions, deletions)
+                lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
+        return Change(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
 
     async def names_changed(self, base: str, commit: str) -> tuple[str, ...]:
         """Return which files differ between two commits, without looking into them."""

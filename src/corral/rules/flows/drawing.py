@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 
 from corral.flow import Flow, Node
+from corral.rules.flows.layout import Line, Spot, layers, picture
 
 SIGNS = {"done": "+", "failed": "x", "timed_out": "x", "running": ">", "waiting": "?", "skipped": "-", "queued": "."}
 ARROWS = {"success": "-->", "failure": "-. failure .->", "always": "-. always .->"}
 COLOURS = {"done": "#2e7d32", "failed": "#c62828", "timed_out": "#c62828", "running": "#1565c0", "waiting": "#ef6c00"}
-WIDTH, HEIGHT, GAP_X, GAP_Y = 190, 44, 60, 22
-
-
-def layers(flow: Flow) -> list[list[Node]]:
-    """Put nodes into columns: each right of all it needs."""
-    depth = dict.fromkeys((node.id for node in flow.nodes), 0)
-    after: dict[str, list[str]] = {name: [] for name in depth}
-    waits = dict.fromkeys(depth, 0)
-    for node in flow.nodes:
-        for edge in node.needs:
-            after[edge.node].append(node.id)
-            waits[node.id] += 1
-    ready = [name for name, count in waits.items() if not count]
-    for name in ready:  # grows
-        for following in after[name]:
-            depth[following] = max(depth[following], depth[name] + 1)
-            waits[following] -= 1
-            if not waits[following]:
-                ready.append(following)
-    columns: list[list[Node]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for node in flow.nodes:
-        columns[depth[node.id]].append(node)
-    return columns
+WIDTH, HEIGHT = 190, 44
 
 
 def text(flow: Flow, states: Mapping[str, str] | None = None) -> list[str]:
@@ -99,39 +78,39 @@ def mermaid(flow: Flow) -> str:
 
 
 def svg(flow: Flow, states: Mapping[str, str] | None = None) -> str:
-    """Return a picture that needs nothing else: no script, no font, no style sheet."""
-    columns = layers(flow)
-    places = {
-        node.id: (x * (WIDTH + GAP_X) + 10, y * (HEIGHT + GAP_Y) + 10)
-        for x, column in enumerate(columns)
-        for y, node in enumerate(column)
-    }
-    wide = len(columns) * (WIDTH + GAP_X) + 20
-    high = max((len(column) for column in columns), default=1) * (HEIGHT + GAP_Y) + 20
-    size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12" role="img">']
-    parts += [_line(places[edge.node], places[node.id], edge.on) for node in flow.nodes for edge in node.needs]
-    parts += [_box(node, places[node.id], (states or {}).get(node.id, "queued")) for node in flow.nodes]
+    """Return a picture that needs nothing else: no script, no font, no style sheet.
+
+    A page that shows it may colour it: what it is made of has classes, and style sheets count more than attributes.
+    """
+    drawn = picture(flow, WIDTH, dict.fromkeys((node.id for node in flow.nodes), HEIGHT))
+    size = f'viewBox="0 0 {drawn.width} {drawn.height}" width="{drawn.width}" height="{drawn.height}"'
+    head = f'class="flow" {size} font-family="sans-serif" font-size="12" role="img" aria-label="{escape(flow.name)}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {head}>', *map(_line, drawn.lines)]
+    parts += [_box(node, drawn.spots[node.id], (states or {}).get(node.id, "queued")) for node in flow.nodes]
     return "\n".join([*parts, "</svg>"])
 
 
-def _line(start: Sequence[int], end: Sequence[int], on: str) -> str:
-    x, y = start[0] + WIDTH, start[1] + HEIGHT // 2
-    to_x, to_y = end[0], end[1] + HEIGHT // 2
-    dashes = "" if on == "success" else ' stroke-dasharray="4 3"'
-    bend = (x + to_x) // 2
-    return f'<path d="M{x},{y} C{bend},{y} {bend},{to_y} {to_x},{to_y}" fill="none" stroke="#888"{dashes}/>'
+def _line(line: Line) -> str:
+    dashes = "" if line.on == "success" else ' stroke-dasharray="4 3"'
+    drawn = f'<path class="edge {line.on}" d="{line.path}" fill="none" stroke="#888"{dashes}/>'
+    if line.on == "success":
+        return drawn
+    words = f'<text class="edge-words" x="{line.x}" y="{line.y - 4}" text-anchor="middle" font-size="10" fill="#555">'
+    return f"{drawn}{words}{line.on}</text>"
 
 
-def _box(node: Node, place: Sequence[int], status: str) -> str:
-    x, y = place
+def _box(node: Node, spot: Spot, status: str) -> str:
+    x, y = spot.x, spot.y
     colour = COLOURS.get(status, "#666")
     words = what(node)
-    short = words if len(words) <= 30 else words[:29] + "…"
     return (
-        f"<g><title>{escape(node.id)}: {escape(words)} ({status})</title>"
+        f'<g class="node {status}"><title>{escape(node.id)}: {escape(words)} ({status})</title>'
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff" stroke="{colour}" '
         'stroke-width="2"/>'
-        f'<text x="{x + 8}" y="{y + 18}" font-weight="bold">{escape(node.id)}</text>'
-        f'<text x="{x + 8}" y="{y + 35}" fill="#555">{escape(short)}</text></g>'
+        f'<text class="name" x="{x + 8}" y="{y + 18}" font-weight="bold">{escape(_cut(node.id, 24))}</text>'
+        f'<text class="words" x="{x + 8}" y="{y + 35}" fill="#555">{escape(_cut(words, 30))}</text></g>'
     )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

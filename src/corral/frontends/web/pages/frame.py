@@ -65,8 +65,8 @@ def templates() -> Environment:
     )  # fmt: skip
     cast("dict[str, object]", made.globals).update(asset=asset, version=__version__)
     filters = cast("dict[str, object]", made.filters)
-    for told in (words.ago, words.moment, words.seconds, words.usd, words.sign, words.tokens, words.short, words.count):
-        filters[told.__name__] = told
+    for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count", "plain"):
+        filters[name] = getattr(words, name)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 
@@ -10,6 +11,15 @@ SIGNS = {
     "stopped": "■", "paused": "‖", "partial": "◐", "limited": "◷", "over_budget": "$", "merged": "✓", "conflict": "⚠",
     "ready": "→", "undone": "↶", "at work": "▸", "stale": "◷", "blocked": "?",
 }  # fmt: skip
+
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+#: Control codes, and those that make text run the other way: they could make one thing look like another.
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """Return text that others wrote as nothing but text: no terminal codes, nothing that turns it around."""
+    return UNSEEN.sub("\ufffd", ANSI.sub("", text.replace("\r\n", "\n")))
 
 
 def sign(status: str) -> str:

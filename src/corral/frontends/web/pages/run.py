@@ -1,0 +1,209 @@
+"""A run: what it does now, how it got there, and what can be done with it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from corral.engine import lines, viewing
+from corral.engine.viewing import View
+from corral.errors import NotFound
+from corral.flow import Node
+from corral.frontends.web.api.shown import EventPage
+from corral.frontends.web.auth import Caller, Reader, Runner, form
+from corral.frontends.web.described import answer
+from corral.frontends.web.pages import frame, run_words
+from corral.frontends.web.site import Here, Site
+from corral.frontends.web.streams import told
+from corral.model import OPEN, Attempt, NodeState
+
+router = APIRouter()
+Word = Annotated[str, Query(max_length=200)]
+CHILDREN_MOST = 20
+LETTERS_MOST = 50
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """What of a run is looked at closely: a node, and one of its attempts."""
+
+    node: NodeState | None
+    plan: Node | None
+    attempt: Attempt | None
+    picked: str  #: the attempt or node that the person asked for; empty: they left it to us
+    query: str  #: so that it is asked for again
+
+
+@router.get("/runs/{run}")
+async def screen(
+    request: Request, run: str, site: Here, caller: Reader, attempt: Word = "", node: Word = ""
+) -> Response:
+    return frame.show(request, caller, "run.html", **await _values(site, caller, run, attempt, node))
+
+
+@router.get("/runs/{run}/part")
+async def part(request: Request, run: str, site: Here, caller: Reader, attempt: Word = "", node: Word = "") -> Response:
+    """The part of the screen that changes."""
+    return frame.show(request, caller, "_run.html", **await _values(site, caller, run, attempt, node))
+
+
+async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
+    view = viewing.view(site.engine, run)
+    chosen = _chosen(view, attempt, node)
+    record = view.attempts[chosen.attempt.id] if chosen.attempt else None
+    engine, name = site.engine, view.run.run
+    return {
+        "view": view,
+        "run": view.run,
+        "chosen": chosen,
+        "record": record,
+        "files": await viewing.files(engine, view, chosen.attempt.id) if chosen.attempt else (),
+        "next": run_words.next_step(view),
+        "acts": run_words.acts(view, may_run=caller.token.may("run")),
+        "links": run_words.links(view),
+        "paid": run_words.paid(view),
+        "names": run_words.names(view),
+        "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
+        "letters": engine.mail(name)[-LETTERS_MOST:],
+    }
+
+
+def _chosen(view: View, attempt: str, node: str) -> Chosen:
+    """Find what was asked for; else who is at work, whose work won, or who came last."""
+    nodes = {each.id: each for each in view.run.nodes}
+    plans = {each.id: each for each in view.record.plan.flow.nodes}
+    owner = next((each for each in view.run.nodes for own in each.attempts if own.id == attempt), None)
+    query, picked = (f"attempt={attempt}", attempt) if owner else (f"node={node}", node) if node in nodes else ("", "")
+    owner = owner or nodes.get(node) or _usual(view)
+    tries = owner.attempts if owner else []
+    found = next((each for each in tries if each.id == attempt), None) or _best(owner, tries)
+    plan = (plans.get(owner.id) or plans.get(owner.id.rpartition(".")[0])) if owner else None
+    return Chosen(node=owner, plan=plan, attempt=found, picked=picked, query=query)
+
+
+def _usual(view: View) -> NodeState | None:
+    nodes = [each for each in view.run.nodes if each.attempts]
+    if view.run.status in OPEN:
+        at_work = [each for each in nodes if any(own.status in OPEN for own in each.attempts)]
+        return (at_work or nodes or view.run.nodes or [None])[-1]
+    failed = [each for each in nodes if each.status in ("failed", "timed_out")]
+    won = [each for each in nodes if each.winner]
+    first = failed[:1] if view.run.status != "done" else won[-1:]
+    return (first or nodes or view.run.nodes or [None])[-1]
+
+
+def _best(node: NodeState | None, tries: list[Attempt]) -> Attempt | None:
+    won = next((each for each in tries if node and each.id == node.winner), None)
+    at_work = next((each for each in tries if each.status in OPEN), None)
+    return won or at_work or (tries[-1] if tries else None)
+
+
+# --- the log
+
+
+@router.get("/runs/{run}/lines")
+async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
+    run: str,
+    site: Here,
+    _: Reader,
+    before: Annotated[int, Query(ge=0, le=lines.END)] = lines.END,
+    after: Annotated[int | None, Query(ge=0, le=lines.END)] = None,
+    attempt: Word = "",
+    kind: lines.Kind = "all",
+    q: Word = "",
+) -> Response:
+    """Lines of the log as the events they are; `next` goes on in the same direction, 0: there is no more."""
+    name = site.engine.find(run)
+    wanted = lines.LogWish(before=before, after=after, attempt=attempt, kind=kind, words=q)
+    found = lines.page(site.engine, name, wanted)
+    events = [msgspec.Raw(told(each).body) for each in found.lines]
+    return answer(EventPage(run=name, events=events, next=found.next or 0))
+
+
+@router.get("/runs/{run}/attempts/{attempt}/{what}")
+async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Response:
+    """A long text of an attempt: what it was told, the summary it goes on from, its receipt."""
+    view = viewing.view(site.engine, run)
+    if attempt not in view.attempts:
+        raise NotFound(f"run {view.run.run} has no attempt `{attempt}`")
+    match what:
+        case "prompt":
+            text = site.engine.prompt(view.run.run, attempt)
+        case "summary":
+            text = view.attempts[attempt].summary or "it goes on from no summary"
+        case "receipt":
+            text = msgspec.json.format(
+                msgspec.json.encode(site.engine.receipt(view.run.run, attempt)), indent=2
+            ).decode()
+        case "output":
+            text = msgspec.json.format(msgspec.json.encode(view.attempts[attempt].attempt.output), indent=2).decode()
+        case _:
+            raise NotFound(f"an attempt has no `{what}`", hint="it has: prompt, summary, receipt, output")
+    return PlainTextResponse(text)
+
+
+# --- what is done to it
+
+
+@router.post("/runs/{run}/stop")
+async def stop(run: str, site: Here, caller: Runner) -> Response:
+    ended = await site.engine.stop(run, caller.by)
+    return _told(f"it is over: {ended.status}; what was done is kept")
+
+
+@router.post("/runs/{run}/pause")
+async def pause(request: Request, run: str, site: Here, caller: Runner) -> Response:
+    node = (await form(request)).get("node") or None
+    return _told(await site.engine.pause(site.engine.find(run), node, caller.by))
+
+
+@router.post("/runs/{run}/resume")
+async def resume(request: Request, run: str, site: Here, caller: Runner) -> Response:
+    """Go on with the run, or with a paused node of it; the screen is opened anew, to hear it from its beginning."""
+    name, node = site.engine.find(run), (await form(request)).get("node")
+    if node and site.engine.driven(name):
+        return _told(await site.engine.unpause(name, node, caller.by))
+    await site.foreman.begin(name, partial(site.engine.resume, name))
+    return frame.go_to(f"/runs/{name}")
+
+
+@router.post("/runs/{run}/retry")
+async def retry(request: Request, run: str, site: Here, _: Runner) -> Response:
+    name, node = site.engine.find(run), (await form(request)).get("node") or None
+    await site.foreman.begin(name, lambda listen: site.engine.retry(name, node, listen, _unsaid))
+    return frame.go_to(f"/runs/{name}")
+
+
+@router.post("/runs/{run}/steer")
+async def steer(request: Request, run: str, site: Here, caller: Runner) -> Response:
+    text = (await form(request)).get("text", "")
+    return _told(await site.engine.steer(site.engine.find(run), text, caller.by))
+
+
+@router.post("/runs/{run}/condense")
+async def condense(run: str, site: Here, caller: Runner) -> Response:
+    return _told(await site.engine.condense(site.engine.find(run), caller.by))
+
+
+@router.post("/runs/{run}/answers/{number}")
+async def answer_entry(request: Request, run: str, number: str, site: Here, caller: Runner) -> Response:
+    """Answer what the run waits for; if nothing drives it, it is opened anew."""
+    given = (await form(request)).get("answer", "")
+    entry = await site.engine.answer(number, given, caller.by)
+    name = site.engine.find(run)
+    if not site.engine.driven(name):
+        return frame.go_to(f"/runs/{name}")
+    return _told(f"answered: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
+
+
+def _told(words: str) -> Response:
+    return PlainTextResponse(words)
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing: the screen tells it."""
