@@ -116,10 +116,17 @@ def _many(root: Path) -> list[Promise]:
             line.get(f"/api/v1/runs/{run}/log?before={2**62}&limit=200")
 
         opens = interleaved(100, lambda: opened(two, last_big), lambda: opened(one, last_small))
+
+        def looked_at(line: _Line, run: str) -> None:
+            line.get(f"/runs/{run}")
+            line.get(f"/runs/{run}/lines")
+
+        looks = interleaved(100, lambda: looked_at(two, last_big), lambda: looked_at(one, last_small))
     return [
         Promise("a page of 10,000 runs", "the same of 10", lists[0] / lists[1], 3),
         Promise("one run of 10,000 shown", "the same of 10", shows[0] / shows[1], 3),
         Promise("a run of 50,000 events opened at its end", "one of 500", opens[0] / opens[1], 2),
+        Promise("the screen of a run of 50,000 events", "of one of 500", looks[0] / looks[1], 2),
     ]
 
 

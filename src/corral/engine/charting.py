@@ -144,13 +144,18 @@ class _Draft:
             state=self._state(state, node, items, at_work),
             who=", ".join(agents) or what(node),
             since=min((each.started for each in at_work), default=None),
-            seconds=sum(each.seconds for each in tries if each.id not in self._working) if tries else None,
+            seconds=self._took(tries),
             usd=sum(known) if known else None,
             line=_line(state, tries, at_work),
             needs=", ".join(edge.node + (f" ({edge.on})" if edge.on != "success" else "") for edge in node.needs),
             chips=tuple(chips[:MOST_CHIPS]),
             more=max(0, len(chips) - MOST_CHIPS),
         )
+
+    def _took(self, tries: Sequence[Attempt]) -> float | None:
+        """Return how long it took from the start of the first to the end of the last."""
+        records = [self._records[each.id] for each in tries]
+        return max(each.ended or self._now for each in records) - records[0].started if records else None
 
     def _usd(self, attempt: Attempt) -> float | None:
         working = self._working.get(attempt.id)

@@ -89,13 +89,16 @@ def _walk(engine: Engine, run: str, wanted: LogWish) -> Iterator[Logged]:
 
 def _filter(wanted: LogWish) -> Callable[[Logged], bool]:
     needle = wanted.words.lower()
+    encoded = msgspec.json.encode(needle)[1:-1].decode()
 
     def fits(logged: Logged) -> bool:
         stored = logged.stored
         if wanted.attempt and stored.attempt != wanted.attempt:
             return False
+        if needle and encoded not in stored.body.decode().lower():  # most are passed over without being decoded
+            return False
         if wanted.kind == "all" and not needle:
-            return b'"type":"filled"' not in stored.body[:20]
+            return not stored.body.startswith(b'{"type":"filled"')
         event = stored.event()
         return _is(event, wanted.kind) and (not needle or needle in _text(msgspec.to_builtins(event)).lower())
 

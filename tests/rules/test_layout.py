@@ -1,0 +1,53 @@
+"""Where nodes stand in a picture: right of what they need, none on another, whatever the graph."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.flow import Edge, Flow, Node, Task
+from corral.rules.flows import drawing
+from corral.rules.flows.layout import picture
+
+WIDTH = 100
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Flow:
+    count = draw(st.integers(1, 40))
+    nodes = []
+    for number in range(count):
+        needs = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
+        on = draw(st.sampled_from(("success", "failure", "always")))
+        edges = tuple(Edge(f"n{other}", on) for other in sorted(needs))
+        nodes.append(Node(id=f"n{number}", task=Task(prompt="do"), needs=edges))
+    return Flow(name="any", strategy="flow", nodes=tuple(nodes))
+
+
+@settings(max_examples=60, deadline=None)
+@given(flows(), st.lists(st.integers(20, 90), min_size=40, max_size=40))
+def test_nodes_stand_right_of_what_they_need_and_never_on_another(flow: Flow, sizes: list[int]) -> None:
+    heights = {node.id: sizes[place] for place, node in enumerate(flow.nodes)}
+    drawn = picture(flow, WIDTH, heights)
+    spots = drawn.spots
+    assert set(spots) == set(heights)
+    for node in flow.nodes:
+        for edge in node.needs:
+            assert spots[edge.node].x + WIDTH < spots[node.id].x
+    placed = sorted(spots.values(), key=lambda spot: (spot.x, spot.y))
+    for one, two in zip(placed, placed[1:], strict=False):
+        assert one.x + WIDTH < two.x or (one.x == two.x and one.y + one.height < two.y)
+    assert max(spot.x + spot.width for spot in placed) < drawn.width
+    assert max(spot.y + spot.height for spot in placed) < drawn.height
+    assert len(drawn.lines) == sum(len(node.needs) for node in flow.nodes)
+
+
+def test_a_drawing_stands_alone_and_may_be_coloured_by_a_page() -> None:
+    nodes = (
+        Node(id="build", task=Task(prompt="do")),
+        Node(id="mend <it>", task=Task(prompt="do"), needs=(Edge("build", "failure"),)),
+    )
+    drawn = drawing.svg(Flow(name="any", strategy="flow", nodes=nodes), {"build": "failed"})
+    assert 'class="node failed"' in drawn
+    assert 'stroke="#c62828"' in drawn
+    assert 'class="edge failure"' in drawn
+    assert ">failure</text>" in drawn
+    assert "<it>" not in drawn
