@@ -52,7 +52,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 def view(engine: Engine, name: str) -> View:
     """Gather what is known of a run."""
-    engine.flush()
+    engine.store.flush()
     store, now = engine.store, time.time()
     last = paging.last_sequence(store)  # before anything is read: what comes later is heard
     run = engine.show(name)
@@ -96,7 +96,7 @@ def _money(engine: Engine, run: Run, record: RunRecord) -> Money:
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:
         limits.append(Limit(window="run", usd=own, where="its task"))
-    shared = (*engine.settings(Path(run.repo)).budget.limits, *kept.limits())
+    shared = (*engine.settings.load(Path(run.repo)).budget.limits, *kept.limits())
     limits += [each for each in shared if each.window == "run" and not each.agent and each.repo in ("", run.repo)]
     least = min(limits, key=lambda each: each.usd, default=None)
     return Money(
