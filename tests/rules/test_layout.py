@@ -1,5 +1,7 @@
 """Where nodes stand in a picture: right of what they need, none on another, whatever the graph."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +35,7 @@ def test_nodes_stand_right_of_what_they_need_and_never_on_another(flow: Flow, si
         for edge in node.needs:
             assert spots[edge.node].x + WIDTH < spots[node.id].x
     placed = sorted(spots.values(), key=lambda spot: (spot.x, spot.y))
-    for one, two in zip(placed, placed[1:], strict=False):
+    for one, two in pairwise(placed):
         assert one.x + WIDTH < two.x or (one.x == two.x and one.y + one.height < two.y)
     assert max(spot.x + spot.width for spot in placed) < drawn.width
     assert max(spot.y + spot.height for spot in placed) < drawn.height

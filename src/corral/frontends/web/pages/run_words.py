@@ -33,7 +33,7 @@ class Link(Struct, frozen=True, kw_only=True):
     path: str
     title: str
     key: str = ""
-    primary: bool = False
+    kind: str = ""
 
 
 def next_step(view: View) -> Next:  # noqa: C901, PLR0911 -- one for each way a run can stand
@@ -150,10 +150,11 @@ def links(view: View) -> list[Link]:
     if with_work:
         found.append(Link(path=f"{base}/diff", title="Diff"))
     if merge == "conflict":
-        found.append(Link(path=f"{base}/conflicts", title="Conflicts", primary=True))
+        found.append(Link(path=f"{base}/conflicts", title="Conflicts", kind="primary"))
     if merge != "none" and view.run.status not in OPEN:
         titles = {"merged": "Merged", "conflict": "Merge"}
-        found.append(Link(path=f"{base}/merge", title=titles.get(merge, "Merge"), key="m", primary=merge == "ready"))
+        kind = "primary" if merge == "ready" else ""
+        found.append(Link(path=f"{base}/merge", title=titles.get(merge, "Merge"), key="m", kind=kind))
     return found
 
 
