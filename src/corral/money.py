@@ -10,6 +10,11 @@ from msgspec import Struct, field
 from corral.model import CostSource
 
 
+def dollars(amount: float) -> float:
+    """Return an amount as it is told: sums of fractions carry noise behind the sixth place."""
+    return round(amount, 6)
+
+
 class Tier(Struct, frozen=True, kw_only=True):
     """What holds instead for a question with more than so many tokens of input."""
 

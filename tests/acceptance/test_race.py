@@ -24,7 +24,7 @@ CHEAT = "printf 'print(1)\\n' > tests/test_sums.py\n"
 
 def raced(corral: Corral, *arguments: str, **scripts: str) -> tuple[Repo, Outcome]:
     for name, script in scripts.items():
-        settings = {"cheap": "cost_usd = 0.1", "dear": "cost_usd = 0.9"}.get(name, "")
+        settings = {"cheap": "cost_usd = 0.1", "dear": "cost_usd = 0.9", "odd": "cost_usd = 0.2"}.get(name, "")
         corral.agent(name, script, settings)
     repo = corral.repo(files=FILES)
     named = ",".join(scripts)
@@ -77,9 +77,22 @@ def test_none_is_good_enough(corral: Corral) -> None:
 
 @pytest.mark.slow
 def test_the_cheapest_if_that_was_asked_for(corral: Corral) -> None:
-    _, outcome = raced(corral, "--select", "cheapest", dear=MEND, cheap=WORDY)
+    assert corral("budget", "set", "--per-day", "5").code == 0
+    _, outcome = raced(corral, "--select", "cheapest", dear=MEND, cheap=WORDY, odd=WRONG)
     assert node(outcome)["winner"] == by_agent(outcome)["cheap"]["id"]
     assert node(outcome)["why"] == "its check passes; lowest cost"
+    lines = corral("show", "@last").out.splitlines()
+    shown = {line[:8].strip(): line for line in lines}
+    assert "cheap, 1 try, " in shown["agent"]  # what the others cost is not the winner's
+    assert "$0.10 fixed" in shown["agent"]
+    assert "3 tries" in shown["all"]
+    assert "$1.20" in shown["all"]
+    beside = [line.split()[1:3] for line in lines if line.startswith("beside")]
+    assert sorted(beside) == [["dear:", "done,"], ["odd:", "failed,"]]
+    for command in ("show @last", "ls", "cost --by agent", "budget show"):  # 0.9 + 0.1 + 0.2 is not 1.2 to a machine
+        out = corral(*command.split(), "--json").out
+        assert "1.2" in out, command
+        assert "1.2000" not in out, command
 
 
 @pytest.mark.slow

@@ -54,6 +54,30 @@ def test_what_an_agent_has_so_far_is_kept_while_it_works(corral: Corral) -> None
     assert corral("stop", "@last").code == 0
 
 
+#: An agent that throws its work away when it is told to end.
+DISCARDS = "trap 'rm -f w.txt; exit 1' TERM; echo precious > w.txt; while :; do sleep 0.1; done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["stop", "timeout", "idle"])
+def test_what_is_there_right_before_an_agent_is_ended_is_kept(corral: Corral, end: str) -> None:
+    repo = corral.repo(files=FILES)
+    agent = corral.agent("mine", DISCARDS)
+    limits = {"timeout": ("--timeout", "2s"), "idle": ("--idle", "2s")}
+    words = ("run", "t", "--repo", repo.folder, "--agent", agent, "--retries", "0", *limits.get(end, ()))
+    with corral.going(*words) as going:
+        if end == "stop":
+            until(lambda: list(corral.home.glob("workspaces/*/work/w.txt")), "it has written")
+            assert corral("stop", "@last").code == 0
+        going.process.wait(60)
+    attempt = corral("show", "@last", "--json").json["nodes"][0]["attempts"][0]
+    assert attempt["status"] == ("stopped" if end == "stop" else "timed_out"), attempt
+    assert "w.txt" not in attempt["files_changed"]
+    folder = corral.root / "back"
+    assert corral("restore", attempt["id"], "--into", folder).code == 0
+    assert (folder / "w.txt").read_text() == "precious\n"
+
+
 def test_the_work_of_an_attempt_that_failed_comes_back(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     outcome = corral.run(repo, "t", "--agent", corral.agent("bad", "echo half > w.txt; exit 1"), "--retries", "0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from corral.engine import document
 from corral.flow import Node
 from corral.model import Attempt, AttemptRecord, Cost, Tally
 from corral.rules import select
@@ -123,7 +124,7 @@ def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> Co
         insertions=attempt.insertions,
         deletions=attempt.deletions,
         outside=tuple(each.path for each in attempt.sandbox.violations if each.kind not in select.ALWAYS_FINE),
-        cost=attempt.cost,
+        cost=document.told(attempt.cost),
         seconds=attempt.seconds,
         scores=attempt.scores,
         votes=attempt.votes,

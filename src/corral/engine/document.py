@@ -23,6 +23,7 @@ from corral.model import (
     Status,
     Tokens,
 )  # fmt: skip
+from corral.money import dollars
 from corral.rules import reduce
 from corral.world import custody
 from corral.world.store import merges
@@ -64,6 +65,8 @@ def build(store: Store, run: str) -> Run:
     for node in nodes:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
+        for attempt in node.attempts:
+            attempt.cost = told(attempt.cost)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     lineage = Lineage(store)
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
@@ -116,7 +119,12 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     if not costs:
         return Cost()
     worst = SOURCES[max(SOURCES.index(cost.source) for cost in costs)]
-    return Cost(round(sum(known), 6) if known else None, worst)
+    return told(Cost(sum(known) if known else None, worst))
+
+
+def told(cost: Cost) -> Cost:
+    """Return a cost as it leaves us."""
+    return cost if cost.usd is None else structs.replace(cost, usd=dollars(cost.usd))
 
 
 def winner(nodes: Sequence[NodeState]) -> Attempt | None:

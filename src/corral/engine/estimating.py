@@ -8,6 +8,7 @@ from statistics import mean
 from msgspec import Struct
 
 from corral.model import RunPlan
+from corral.money import dollars
 from corral.rules.flows.rehearsal import Step, rehearse
 from corral.world.store.sqlite import Store
 
@@ -42,12 +43,12 @@ def estimate(plan: RunPlan, store: Store) -> Estimate:
     played = rehearse(plan.flow)
     used = [step.agent.partition(":")[0] for step in played.steps if step.agent]
     history = {agent: store.costs_of(agent) for agent in dict.fromkeys(used) if agent != "shell"}
-    known = {agent: (mean(costs), len(costs)) for agent, costs in history.items() if costs}
+    known = {agent: (dollars(mean(costs)), len(costs)) for agent, costs in history.items() if costs}
     total = sum(known[agent][0] for agent in used if agent in known)
     return Estimate(
         steps=played.steps,
         status=played.status,
-        usd=total if known or not history else None,
+        usd=dollars(total) if known or not history else None,
         known=known,
         unknown=tuple(agent for agent, costs in history.items() if not costs),
         limit_usd=plan.flow.budget_usd,

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -48,6 +49,7 @@ MOST_SHOWN = 8000
 IDLE_SECONDS = 3600.0
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
+KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
 
 
@@ -85,6 +87,7 @@ class Host:
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
         self._halt = asyncio.Event()  #: ends its present turn
+        self._snapping = asyncio.Lock()
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
 
@@ -208,6 +211,7 @@ class Host:
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
         )
         try:
+            listening.talk.before_end = partial(self._before_end, made)
             async with self._keeping(made):
                 ended = await self._follow(
                     listening,
@@ -258,6 +262,9 @@ class Host:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FINISH_SECONDS):
                         await self.stop.wait()
+            if keep := listening.talk.before_end:
+                await keep()
+                listening.talk.before_end = None
             if listening.cancel():
                 asked.set()
                 await asyncio.sleep(CANCEL_SECONDS)
@@ -343,11 +350,18 @@ class Host:
         """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
         place = made.tree.parent / "snap"
         place.mkdir(mode=0o700, exist_ok=True)
-        snapshots.prepare(made, place, self._owner)
         box = structs.replace(self.boxes.box(made, made.tree.parent, writable=(place,)), file_mb=None, cpu_seconds=None)
-        await self._aside(snapshots.command(place, self.base), box, "be kept")
-        async with self.repository_lock():
-            return await snapshots.take(self.repository, place, self.attempt, datetime.now(UTC))
+        async with self._snapping:
+            snapshots.prepare(made, place, self._owner)
+            await self._aside(snapshots.command(place, self.base), box, "be kept")
+            async with self.repository_lock():
+                return await snapshots.take(self.repository, place, self.attempt, datetime.now(UTC))
+
+    async def _before_end(self, made: Workspace) -> None:
+        """Keep what is there before the agent hears that it is to end: it may throw its work away then."""
+        with contextlib.suppress(CorralError, OSError, TimeoutError):
+            async with asyncio.timeout(KEEP_SECONDS):
+                await self.snapshot(made)
 
     @contextlib.asynccontextmanager
     async def _keeping(self, made: Workspace) -> AsyncGenerator[None]:

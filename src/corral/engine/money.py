@@ -11,7 +11,7 @@ from msgspec import structs
 from corral.errors import BadRequest, Conflicting
 from corral.flow import known_as
 from corral.model import OPEN, Entry, RunPlan
-from corral.money import Bound, Budget, CostTable, Limit, Quota, QuotaWindow, Standing, Window
+from corral.money import Bound, Budget, CostTable, Limit, Quota, QuotaWindow, Standing, Window, dollars
 from corral.rules import budget, costs
 from corral.rules.costs import By
 from corral.world import clock, custody
@@ -76,7 +76,7 @@ def standings(store: Store, settings: Budget) -> list[Standing]:
         bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
         spent, reserved = kept.held(bound)
         until = budget.until(limit.window, now, zone)
-        found.append(Standing(limit=limit, spent=spent, reserved=reserved, until=until))
+        found.append(Standing(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
     return found
 
 
@@ -84,10 +84,11 @@ def spending(store: Store, settings: Budget) -> dict[str, tuple[float, float]]:
     """Return what is spent and held today and this month."""
     kept, now, zone = ledger(store), time.time(), zone_of(settings)
     windows: tuple[Window, ...] = ("day", "month")
-    return {
+    held = {
         window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
         for window in windows
     }
+    return {window: (dollars(spent), dollars(reserved)) for window, (spent, reserved) in held.items()}
 
 
 def set_limit(store: Store, limit: Limit, by: str) -> None:
@@ -132,7 +133,7 @@ def metrics(store: Store) -> str:
     lines = kept.history()
     runs = store.list_runs()
     gauges = {
-        "corral_reserved_usd": sum(line.reserved for line in lines),
+        "corral_reserved_usd": dollars(sum(line.reserved for line in lines)),
         "corral_inbox_waiting": float(len(inbox.waiting(store))),
         "corral_runs_open": float(sum(run.status in OPEN for run in runs)),
     }

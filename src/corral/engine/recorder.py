@@ -28,6 +28,7 @@ from corral.events import (
 )
 from corral.flow import Task
 from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
+from corral.money import dollars
 from corral.rules import quota
 from corral.rules.redact import Redactor
 from corral.rules.window import Gauge
@@ -85,7 +86,7 @@ class Recorder:
         self._tokens_before += tokens
         if usd is not None and math.isfinite(usd) and usd > 0:
             self._usd_before += usd
-            self.attempt.cost = Cost((self.attempt.cost.usd or 0.0) + usd, "reported")
+            self.attempt.cost = Cost(dollars((self.attempt.cost.usd or 0.0) + usd), "reported")
             self.purse.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -197,7 +198,7 @@ class Recorder:
         if usd is None or not math.isfinite(usd) or usd < (self.attempt.cost.usd or 0.0):
             self.purse.told_tokens(self.attempt.tokens)
             return
-        self.attempt.cost = Cost(usd, "reported")
+        self.attempt.cost = Cost(dollars(usd), "reported")
         self.purse.reported(usd, self.attempt.tokens)
 
 

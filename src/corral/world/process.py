@@ -23,6 +23,11 @@ MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
+PATIENT = (
+    "timeout",
+    "idle",
+    "stopped",
+)  #: whoever is ended for these may go on for a moment; for others it grows worse
 _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
@@ -76,6 +81,7 @@ class Talk:
         self.words: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNHEARD)  #: None closes its stdin
         self.enough = asyncio.Event()
         self.why: Why = "lingered"
+        self.before_end: Callable[[], Awaitable[object]] | None = None  #: what is to be done before it is ended
 
     def end(self, why: Why) -> None:
         """Have the program ended, and say why."""
@@ -168,6 +174,8 @@ async def follow(
         if watching.done():
             why = watching.result()
         if not ended.done():  # a limit, or what it says cannot be kept any more
+            if talk.before_end and why in PATIENT:
+                await talk.before_end()
             await _end(process, start, limits.grace_seconds)
         await ended
         leftovers = [*(start.left() if start.left else []), *(sweep(start.tag, start.uid) if start.tag else [])]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import click
 
+from corral.engine.document import total_cost
 from corral.events import (
     Asked,
     CalledTool,
@@ -133,12 +134,19 @@ def summary(run: Run) -> list[str]:
         return lines
     if len(run.nodes) > 1:
         return [*lines, *_nodes(run), f"next     {next_commands(run, shown)}"]
-    tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
     model = f" ({short(shown.model)})" if shown.model else ""
-    facts = (f"{shown.agent}{model}", tries, seconds(run.seconds), money(run.cost), _sandbox(shown))
-    lines.append("agent    " + ", ".join(facts))
-    if run.strategy == "race" and winner and run.nodes[0].why:
-        lines.append(f"won      {run.nodes[0].why}")
+    lanes = _lanes(attempts)
+    if run.strategy == "race" and len(lanes) > 1:
+        own = next(lane for lane in lanes if shown in lane)
+        others = [lane for lane in lanes if lane is not own]
+        lines.append(f"agent    {shown.agent}{model}, {_lane_facts(own)}, {_sandbox(shown)}")
+        if winner and run.nodes[0].why:
+            lines.append(f"won      {run.nodes[0].why}")
+        lines += [f"beside   {lane[-1].agent}: {lane[-1].status}, {_lane_facts(lane)}" for lane in others]
+        lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
+    else:
+        facts = (f"{shown.agent}{model}", _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
+        lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
     if shown.checks:
         lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
@@ -148,6 +156,28 @@ def summary(run: Run) -> list[str]:
         lines.append(f"hint     {shown.error.hint}")
     lines.append(f"next     {next_commands(run, shown)}")
     return lines
+
+
+def _lanes(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Put attempts together that follow one another: a try, its retries and who stood in for it."""
+    lanes: list[list[Attempt]] = []
+    for attempt in attempts:
+        before = attempt.retry_of or attempt.fallback_of
+        lane = next((lane for lane in lanes if before and any(each.id == before for each in lane)), None)
+        if lane is None:
+            lanes.append([attempt])
+        else:
+            lane.append(attempt)
+    return lanes
+
+
+def _lane_facts(lane: Sequence[Attempt]) -> str:
+    spent = sum(attempt.seconds for attempt in lane)
+    return f"{_tries(len(lane))}, {seconds(spent)}, {money(total_cost(lane))}"
+
+
+def _tries(count: int) -> str:
+    return "1 try" if count == 1 else f"{count} tries"
 
 
 def _nodes(run: Run) -> list[str]:

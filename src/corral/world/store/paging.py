@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from corral.events import Stored
 from corral.model import Status
+from corral.money import dollars
 from corral.serving import Logged, RunFilter
 from corral.world.store.sqlite import RunLine, Store, run_line
 
@@ -51,7 +52,9 @@ def counts(store: Store) -> dict[str, int]:
 
 def attempt_counts(store: Store) -> list[tuple[str, str, int, float]]:
     """Return agent, status, how many attempts, and what is known of their cost."""
-    return [(row["agent"], row["status"], row["count"], row["usd"] or 0.0) for row in store.rows("count_attempts")]
+    return [
+        (row["agent"], row["status"], row["count"], dollars(row["usd"] or 0.0)) for row in store.rows("count_attempts")
+    ]
 
 
 def owned(store: Store) -> list[tuple[str, Status, str | None]]:

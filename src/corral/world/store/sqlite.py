@@ -16,6 +16,7 @@ from msgspec import Struct
 from corral.errors import BadRequest, NotFound
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
+from corral.money import dollars
 from corral.world.notice import Rope
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
@@ -323,7 +324,7 @@ def run_line(row: sqlite3.Row) -> RunLine:
         strategy=row["strategy"],
         task=row["task"],
         agents=tuple((row["agents"] or "").split(",")) if row["agents"] else (),
-        usd=row["usd"],
+        usd=None if row["usd"] is None else dollars(row["usd"]),
         owner=row["owner"],
     )
 
