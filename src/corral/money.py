@@ -204,3 +204,15 @@ class CostTable(Struct, frozen=True, kw_only=True):
     rows: tuple[CostRow, ...]
     saved_usd: float | None = None  #: against the dearest model that was used
     saved_against: str | None = None
+
+
+class CostOverview(Struct, frozen=True, kw_only=True):
+    """All that there is to tell of money at one time: sums by day and by every other dimension, and limits."""
+
+    zone: str
+    today: tuple[float, float]  #: spent, and held for attempts at work
+    month: tuple[float, float]
+    days: CostTable
+    tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind
+    standings: tuple[Standing, ...]
+    quotas: tuple[Quota, ...]
