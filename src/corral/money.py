@@ -74,6 +74,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
     unknown_cost_usd: float | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
+    cheaper: bool = False
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -82,6 +83,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     limits: tuple[Limit, ...] = ()
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
     zone: str = ""
+    cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
 
 
 class Bound(Struct, frozen=True, kw_only=True):

@@ -110,9 +110,9 @@ def test_a_webhook_hears_what_waits_for_a_person_and_what_they_said(
     agent = server.corral.agent("dear", "echo hi > hi.txt", "cost_usd = 0.5")
     types = ["inbox.opened", "inbox.answered", "run.over_budget", "run.done"]
     server.ask("POST", "webhooks", {"url": receiver.url, "types": types})
-    run = server.ask("POST", "runs", {"task": "t", "repo": str(repo.folder), "agents": [agent], "budget": 0.3}).json[
-        "run"
-    ]
+    run = server.ask(
+        "POST", "runs", {"task": "t", "repo": str(repo.folder), "agents": [agent], "budget_usd": 0.3}
+    ).json["run"]
     told: dict[str, dict[str, Any]] = {}
 
     def heard(kind: str) -> dict[str, Any]:
