@@ -81,6 +81,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
+        "cheaper": "too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only",
     },
     "telemetry": {
         "otlp": "an OpenTelemetry collector (OTLP over HTTP), e.g. `http://127.0.0.1:4318`; needs `corral[otel]`",

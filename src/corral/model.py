@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import Flow, Grade, Select, TaskType, known_as
+from corral.flow import AgentChoice, Flow, Grade, Select, TaskType, known_as
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -458,6 +458,7 @@ class AttemptRecord(Struct, kw_only=True):
     fed_back: str = ""  #: what an earlier try did wrong, for the prompt
     until: float | None = None  #: when the quota that stopped it comes back
     chosen: bool = False  #: its account was asked for by name: no other is used instead
+    cheaper: AgentChoice | None = None  #: who goes on instead, where too little money is left for its agent
     elsewhere: str | None = None  #: the account on which it goes on, where its own is limited
     outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
     denied: tuple[str, ...] = ()

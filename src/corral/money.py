@@ -79,6 +79,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
     unknown_cost_usd: float | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
+    cheaper: bool = False
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -87,6 +88,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     limits: tuple[Limit, ...] = ()
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
     zone: str = ""
+    cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
 
 
 class Bound(Struct, frozen=True, kw_only=True):
@@ -209,3 +211,15 @@ class CostTable(Struct, frozen=True, kw_only=True):
     rows: tuple[CostRow, ...]
     saved_usd: float | None = None  #: against the dearest model that was used
     saved_against: str | None = None
+
+
+class CostOverview(Struct, frozen=True, kw_only=True):
+    """All that there is to tell of money at one time: sums by day and by every other dimension, and limits."""
+
+    zone: str
+    today: tuple[float, float]  #: spent, and held for attempts at work
+    month: tuple[float, float]
+    days: CostTable
+    tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind
+    standings: tuple[Standing, ...]
+    quotas: tuple[Quota, ...]

@@ -107,6 +107,26 @@ def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral,
     assert resumed.json["cost"]["usd"] == pytest.approx(1.0)
 
 
+def test_the_cheapest_that_fits_goes_on_where_settings_say_so(corral: Corral, repo: Repo) -> None:
+    for name, usd in (("dear", 0.9), ("middling", 0.4), ("cheap", 0.2)):
+        corral.agent(name, "echo x > x.txt", f'cost_usd = {usd}\nfamily = "one"')
+    arguments = ("--agent", "dear", "--fallback", "middling,cheap", "--budget", "0.5")
+    refused = corral.run(repo, "t", *arguments)
+    assert refused.code == 4, refused
+    assert len(refused.json["nodes"][0]["attempts"]) == 1
+    corral.config("[budget]\ncheaper = true")
+    outcome = corral.run(repo, "t", *arguments)
+    assert outcome.code == 0, outcome
+    first, second = outcome.json["nodes"][0]["attempts"]
+    assert (first["status"], first["cost"]["usd"]) == ("over_budget", 0.0)
+    assert "cheap goes on, at about $0.20" in first["error"]["message"]
+    assert (second["agent"], second["fallback_of"]) == ("cheap", first["id"])
+    assert outcome.json["cost"]["usd"] == 0.2
+    assert len(entries(corral)) == 1  # of the first run: nobody need be asked for the second
+    none = corral.run(repo, "t", *arguments[:-1], "0.1")
+    assert none.code == 4, none
+
+
 def test_no_leaves_it_over(corral: Corral, repo: Repo) -> None:
     over = corral.run(repo, "t", "--agent", spends(corral, 0.7), "--budget", "0.5")
     (entry,) = entries(corral)

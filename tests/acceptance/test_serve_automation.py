@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,38 @@ def test_one_who_is_gone_is_told_no_more(server: Server, repo: Repo, receiver: R
     assert dead[0]["tries"] == 1
     assert until(lambda: not server.ask("GET", "webhooks").json[0]["enabled"], "it is switched off")
     assert server.ask("POST", "webhooks", {"url": "file:///etc/passwd"}).status == 400
+
+
+def test_a_webhook_hears_what_waits_for_a_person_and_what_they_said(
+    server: Server, repo: Repo, receiver: Receiver
+) -> None:
+    """A budget that is used up is told; raised over HTTP, the server goes on with the run by itself."""
+    agent = server.corral.agent("dear", "echo hi > hi.txt", "cost_usd = 0.5")
+    types = ["inbox.opened", "inbox.answered", "run.over_budget", "run.done"]
+    server.ask("POST", "webhooks", {"url": receiver.url, "types": types})
+    run = server.ask(
+        "POST", "runs", {"task": "t", "repo": str(repo.folder), "agents": [agent], "budget_usd": 0.3}
+    ).json["run"]
+    told: dict[str, dict[str, Any]] = {}
+
+    def heard(kind: str) -> dict[str, Any]:
+        while kind not in told:
+            body = json.loads(receiver.got.get(timeout=60)[1])
+            told[body["type"]] = body["data"]
+        return told[kind]
+
+    opened = heard("inbox.opened")
+    assert (opened["run"], opened["about"]) == (run, "budget")
+    assert heard("run.over_budget")["run"] == run
+    answered = server.client.answer(opened["id"], opened["choices"][0])
+    assert "goes on with it" in answered.outcome
+    assert heard("inbox.answered")["answered_by"] == "token first"
+    assert heard("run.done")["run"] == run
+    overview = server.ask("GET", "cost/overview").json
+    assert overview["tables"]["agent"] == server.ask("GET", "cost?by=agent").json
+    assert overview["days"] == server.ask("GET", "cost?by=day").json
+    assert {*overview["tables"]} == {"agent", "account", "model", "repo", "task-kind"}
+    assert overview["budget"] == server.ask("GET", "budget").json
 
 
 def test_a_trigger_is_signed_limited_and_counts_once(server: Server, repo: Repo) -> None:

@@ -120,3 +120,31 @@ def test_every_recording_that_reports_money_is_compared() -> None:
         if any(isinstance(event, Spent) and event.usd is not None for event in told(file.stem, recording(file.stem)))
     ]
     assert reporting == RECORDED_COSTS
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("opus", "claude-3-opus"),
+        ("sonnet", "claude-sonnet-4-0"),
+        ("haiku", "claude-3-haiku"),
+        ("claude-opus-*", "claude-opus-4-0"),
+        ("claude-sonnet-*", "claude-sonnet-4-0"),
+        ("claude-haiku-*", "claude-3-haiku"),
+        ("gemini-*-flash", "gemini-1.5-flash"),
+    ],
+)
+def test_the_dated_table_agrees_with_the_library(name: str, known: str) -> None:
+    """Its names are none that the library has; its rates are those the library tells of the models that were meant."""
+    assert {*SHIPPED.models} == {"opus", "sonnet", "haiku", "claude-opus-*", "claude-sonnet-*", "claude-haiku-*",
+                                 "gemini-*-flash"}  # fmt: skip
+    library, ours = Prices(PriceList(), NOW), SHIPPED.models[name]
+    assert not library.knows(name)
+    for tokens, rate in (
+        (Tokens(1000), ours.input),
+        (Tokens(0, 1000), ours.output),
+        (Tokens(0, 0, 1000), ours.cache_read),
+        (Tokens(0, 0, 0, 1000), ours.cache_write),
+    ):
+        if rate is not None:
+            assert library.cost(known, tokens).usd == pytest.approx(1000 * rate / 1e6)

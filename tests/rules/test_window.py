@@ -1,9 +1,11 @@
 """How full a model's window is: by the agent's own word, or by what passed to its provider."""
 
 import pytest
+from genai_prices.data_snapshot import get_snapshot
 
 from corral.engine import windows
 from corral.model import Tokens
+from corral.rules import prices
 from corral.rules.window import STANDARD, Gauge, window_of
 
 TABLE = {"claude": 200_000, "gpt-5": 272_000, "gpt-5-chat": 128_000, "Mine": 1000}
@@ -29,8 +31,23 @@ def test_the_window_of_a_model(model: str | None, tokens: int) -> None:
 
 def test_our_table_is_dated_and_the_persons_comes_first() -> None:
     assert windows.table().dated >= "2026-11"
-    assert window_of("gemini-2.5-pro", windows.windows({})) == 1_048_576
-    assert window_of("gemini-2.5-pro", windows.windows({"gemini-2.5-pro": 32_000})) == 32_000
+    for own in ({"gemini-2.5-pro": 32_000}, {"gemini": 32_000}):
+        assert window_of("gemini-2.5-pro", windows.windows(own)) == 32_000
+    assert window_of("claude-nobody-knows-9", windows.windows({})) == 200_000
+
+
+def test_windows_are_the_librarys_where_it_knows_a_model() -> None:
+    """None of ours repeats or hides what the library says; what a model keeps for its answer is not for input."""
+    known = windows.windows({})
+    assert [name for name in windows.table().windows if prices.window(name)] == []
+    models = {model.id: model.context_window for provider in get_snapshot().providers for model in provider.models
+              if provider.id in ("anthropic", "openai", "google") and model.context_window}  # fmt: skip
+    assert len(models) > 50
+    for name, tokens in models.items():
+        if prices.window(name) == tokens:  # another provider may sell one of that name
+            kept = 128_000 if name.startswith("gpt-5") and tokens >= 400_000 else 0
+            assert window_of(name, known) == tokens - kept, name
+    assert window_of("claude-sonnet-4-5[1m]", known) == 1_000_000
 
 
 def test_requests_are_metered_one_by_one_not_added_up() -> None:

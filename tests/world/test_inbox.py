@@ -1,6 +1,10 @@
 """The inbox in the store: asked once, answered once, by whoever comes first or by its deadline."""
 
 import asyncio
+import json
+import os
+import pty
+import sys
 import threading
 from pathlib import Path
 
@@ -111,3 +115,29 @@ def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: 
     assert len(told) == 2, told
     assert "ended with 3" in told[0]
     assert "Land it?" in file.read_text()
+
+
+def test_a_notice_comes_by_every_way_that_is_wanted(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The desktop by its own program, a command, and the bell of a terminal."""
+    shown, file = tmp_path / "shown", tmp_path / "told"
+    program = tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {shown}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        entry, _ = inbox.ask(store, gate(), 1.0)
+        assert asyncio.run(notify(entry, Notify(command=f"cat > {file}"))) == []
+    assert os.read(leader, 10) == b"\a"
+    os.close(leader)
+    assert "corral: gate" in shown.read_text()
+    assert "Land it?" in shown.read_text()
+    assert json.loads(file.read_text())["id"] == entry.id
+    monkeypatch.delenv("DISPLAY")
+    shown.unlink()
+    assert asyncio.run(notify(entry, Notify(bell=False))) == []
+    assert not shown.exists()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 
-from corral.engine import document, money
+from corral.engine import document, money, redoing
 from corral.errors import BadRequest
 from corral.model import OPEN, Entry
 from corral.rules import budget
 from corral.rules.inbox import understood
-from corral.world.store import inbox
+from corral.world import custody
+from corral.world.store import inbox, waiting
 from corral.world.store.sqlite import Store
 
 
@@ -41,6 +42,18 @@ def told(store: Store, entry: Entry) -> Entry:
         return inbox.find(store, entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):
         inbox.note_outcome(store, entry.id, f"go on with corral resume {entry.run}")
+    return inbox.find(store, entry.id) or entry
+
+
+def handed_over(store: Store, entry: Entry) -> Entry:
+    """Leave a run that may spend more to the server of its store, if there is one."""
+    server = waiting.serving(store)
+    if not entry.outcome.startswith("go on") or server is None or custody.alive(server.owner) is False:
+        return entry
+    with store.transaction():
+        redoing.wake_up(store, entry.run)
+        waiting.put_back(store, entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
+        inbox.note_outcome(store, entry.id, f"the server at {server.address} goes on with it")
     return inbox.find(store, entry.id) or entry
 
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from msgspec import structs
 
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import accounts, briefing, forms, hooks, judgement, scoping, scoring, starting
+from corral.engine import accounts, briefing, cheaper, forms, hooks, judgement, scoping, scoring, starting
+from corral.engine.cheaper import Dress
 from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
@@ -31,6 +31,7 @@ from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport, Tokens
+from corral.money import Refusal
 from corral.rules import budget, judge, lanes, naming, prompt, receipts
 from corral.rules.judge import Verdict
 from corral.world import collecting, merging, workspace
@@ -43,9 +44,7 @@ NOTHING = Cost(0.0, "fixed")  #: of what did not start
 class AttemptCourse:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(
-        self, recorder: Recorder, node: Node, dress: Callable[[], Outfit], host: Host, toolbox: Toolbox
-    ) -> None:
+    def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
         self.recorder, self.node, self._dress, self.host = recorder, node, dress, host
         self.record, self.attempt = recorder.record, recorder.attempt
@@ -188,7 +187,7 @@ class AttemptCourse:
 
     async def _dressed(self) -> Outfit:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
-        dressed = await forms.as_installed(self._dress(), self.host.state)
+        dressed = await forms.as_installed(self._dress(self.attempt.agent, self.attempt.account), self.host.state)
         self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
         self.attempt.account = dressed.account
         most, name = dressed.profile.requests_per_minute, self.attempt.known_as
@@ -210,12 +209,27 @@ class AttemptCourse:
             until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
             self._park(min(until or cooling[0], cooling[0]), cooling[1])
             return False
-        if not await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo):
+        refusal = await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo)
+        if refusal is None:
             return True
-        self.record.outcome, self.attempt.error = "over_budget", self._out_of_money()
+        error = self._cheaper(refusal) if dressed.budget.cheaper else None
+        self.record.outcome, self.attempt.error = "over_budget", error or self._out_of_money()
         self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
         self.recorder.step("collected")
         return False
+
+    def _cheaper(self, refusal: Refusal) -> Failure | None:
+        """Look for an agent that may step in and that fits what is left; say why it does."""
+        tried = {each.attempt.agent for each in self.recorder.store.attempts(self.record.run)
+                 if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
+        choices = [choice for choice in self.node.fallback if choice.name not in tried]
+        kind = self.node.task.type
+        found = cheaper.cheapest(self.recorder.store, self._dress, choices, kind, refusal.left)
+        if found is None:
+            return None
+        self.record.cheaper = found[0]
+        words = f"{budget.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
+        return Failure("budget", words)
 
     def _terms(self, dressed: Outfit) -> Terms:
         plan = self.host.plan

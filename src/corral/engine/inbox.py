@@ -25,8 +25,11 @@ class Inbox:
         inbox.answer_due(store, time.time())
         return inbox.newest(store, 1000) if whole else inbox.waiting(store)
 
-    async def answer(self, number: str, text: str, by: str) -> Entry:
-        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it."""
+    async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
+        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.
+
+        A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
+        """
         from corral.engine import answering  # noqa: PLC0415
 
         entry = answering.take(self._engine.store, number, text, by)
@@ -35,7 +38,8 @@ class Inbox:
         if entry.about == "merge":
             await self._settle_merge(entry)
         self._engine.drives.poke(entry.run)
-        return answering.told(self._engine.store, entry)
+        told = answering.told(self._engine.store, entry)
+        return answering.handed_over(self._engine.store, told) if entry.about == "budget" and not here else told
 
     async def _settle_merge(self, entry: Entry) -> None:
         """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""

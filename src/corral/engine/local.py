@@ -40,8 +40,6 @@ def here(plan: RunPlan, office: Office) -> Place:
         host.base = record.base if record.base is not None else plan.base
         recorder = Recorder(record, store, office.listen, node.task)
         toolbox = Toolbox(office, recorder, node, host)
-        return AttemptCourse(
-            recorder, node, lambda: office.dress(record.attempt.agent, record.attempt.account), host, toolbox
-        )
+        return AttemptCourse(recorder, node, office.dress, host, toolbox)
 
     return course

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from msgspec import structs
 
 from corral.errors import BadRequest, Conflicting
 from corral.flow import known_as
 from corral.model import OPEN, Entry, RunPlan
-from corral.money import Bound, Budget, CostTable, Limit, Quota, QuotaWindow, Standing, Window, dollars
+from corral.money import Bound, Budget, CostOverview, CostTable, dollars, Limit, Quota, QuotaWindow, Standing, Window
 from corral.rules import budget, costs
 from corral.rules.costs import By
 from corral.world import clock, custody
@@ -120,6 +120,22 @@ def _own_ceiling(store: Store, by: str, lower_than: float) -> None:
 
 def cost(store: Store, settings: Budget, by: By, *, since: float = 0.0, repo: str = "") -> CostTable:
     return costs.table(ledger(store).history(since=since, repo=repo), by, zone_of(settings))
+
+
+def overview(store: Store, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
+    """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
+    lines, zone = ledger(store).history(since=since, repo=repo), zone_of(settings)
+    spent = spending(store, settings)
+    others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
+    return CostOverview(
+        zone=zone_name(settings),
+        today=spent["day"],
+        month=spent["month"],
+        days=costs.table(lines, "day", zone),
+        tables={by: costs.table(lines, by, zone) for by in others},
+        standings=tuple(standings(store, settings)),
+        quotas=tuple(known_quotas(store)),
+    )
 
 
 def usual(store: Store, agent: str, model: str | None, kind: str | None) -> tuple[float, float, float] | None:

@@ -16,11 +16,12 @@ from corral import __version__
 from corral.engine.document import moment
 from corral.errors import BadRequest, NotFound
 from corral.events import Moved
+from corral.model import Entry
 from corral.rules import signing
 from corral.serving import Delivery, Logged, WebhookRecord
 from corral.world import posting
 from corral.world.notice import Bell
-from corral.world.store import automation, paging, waiting
+from corral.world.store import automation, inbox_news, paging, waiting
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -57,6 +58,7 @@ class Webhooks:
         )
         if not self.all():
             waiting.set_value(self._store, SEEN, str(paging.last_sequence(self._store)))
+            inbox_news.forget(self._store)
         automation.put_webhook(self._store, record)
         return record
 
@@ -98,6 +100,7 @@ class Outgoing:
                 hooks = [each for each in automation.webhooks(self._store) if each.enabled]
                 if hooks:
                     self._find(hooks)
+                    self._look_at_inbox(hooks)
                     self._send({hook.id: hook for hook in hooks})
                 await bell.listen(LOOK_SECONDS)
         finally:
@@ -114,11 +117,19 @@ class Outgoing:
             if not told:
                 continue
             with self._store.transaction():  # each is put down once, whatever happens
-                for kind, body in told:
-                    for hook in hooks:
-                        if not hook.types or kind in hook.types:
-                            automation.add_delivery(self._store, _delivery(hook, kind, body))
+                self._put_down(hooks, told)
                 waiting.set_value(self._store, SEEN, str(self._seen))
+
+    def _look_at_inbox(self, hooks: list[WebhookRecord]) -> None:
+        """Find what waits for a person since, and what does not any more."""
+        with self._store.transaction():
+            self._put_down(hooks, [_told_of_inbox(kind, entry) for kind, entry in inbox_news.take(self._store)])
+
+    def _put_down(self, hooks: list[WebhookRecord], told: list[tuple[str, bytes]]) -> None:
+        for kind, body in told:
+            for hook in hooks:
+                if not hook.types or kind in hook.types:
+                    automation.add_delivery(self._store, _delivery(hook, kind, body))
 
     def _send(self, hooks: dict[str, WebhookRecord]) -> None:
         for name in [name for name, task in self._sending.items() if task.done()]:
@@ -166,6 +177,27 @@ def _told(logged: Logged) -> tuple[str, bytes] | None:
     kind = f"run.{event.status}"
     data = {"run": logged.run, "status": event.status, "reason": event.reason, "seq": logged.stored.seq}
     return kind, msgspec.json.encode({"type": kind, "timestamp": moment(logged.stored.at), "data": data})
+
+
+def _told_of_inbox(kind: str, entry: Entry) -> tuple[str, bytes]:
+    data = {
+        "id": entry.id,
+        "run": entry.run,
+        "node": entry.node,
+        "attempt": entry.attempt,
+        "kind": entry.kind,
+        "about": entry.about,
+        "text": entry.text,
+        "context": entry.context,
+        "choices": entry.choices,
+        "default": entry.default,
+        "deadline": moment(entry.deadline),
+    }
+    at = entry.created
+    if kind == "inbox.answered":
+        at = entry.answered_at or at
+        data |= {"answer": entry.answer, "answered_by": entry.answered_by, "outcome": entry.outcome}
+    return kind, msgspec.json.encode({"type": kind, "timestamp": moment(at), "data": data})
 
 
 def _delivery(hook: WebhookRecord, kind: str, body: bytes) -> Delivery:

@@ -16,7 +16,7 @@ from corral.engine.recorder import Recorder
 from corral.engine.toolbox import Toolbox
 from corral.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
 from corral.flow import Node, Task
-from corral.rules import output, prompt, schemas, summary
+from corral.rules import output, prices, prompt, schemas, summary
 from corral.rules.summary import Facts
 from corral.rules.window import Gauge, window_of
 from corral.world.process import Exit, Limits
@@ -68,6 +68,9 @@ class Turns:
         self._worked = self._ordered = False
         self._reason = ""
         known = self.attempt.model or scene.dressed.profile.model
+        facts = scene.dressed.agent.facts
+        if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
+            asyncio.get_running_loop().run_in_executor(None, prices.load)
         self.recorder.gauge = Gauge(self._policy.at, windows.windows(self._policy.windows), known)
         ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()

@@ -195,6 +195,8 @@ def _again_at(lane: Lane, now: float) -> float | None:
 def _next_agent(lane: Lane) -> AgentChoice | None:
     """Return who tries next when an agent cannot: the first named that has not tried yet."""
     last = lane.tries[-1].attempt
+    if last.status == "over_budget":
+        return lane.tries[-1].cheaper
     if last.status not in ("failed", "timed_out", "limited"):
         return None
     tried = {record.attempt.agent for record in lane.tries}

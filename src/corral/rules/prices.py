@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import cache
 
 from corral.model import Cost, Tokens
 from corral.money import Price, PriceList
@@ -63,6 +64,21 @@ class Prices:
                 except (LookupError, ValueError):
                     continue  # a name it lacks, or a unit that this model is not sold in
         return None
+
+
+@cache
+def window(model: str) -> int | None:
+    """Return how many tokens a model holds, as the price library knows it; None for a name it lacks."""
+    from genai_prices import data_snapshot  # noqa: PLC0415
+
+    for name in dict.fromkeys((model, model.rpartition("/")[2])):
+        try:
+            _, found = data_snapshot.get_snapshot().find_provider_model(name, None, None, None)
+        except LookupError:
+            continue
+        if found.context_window:
+            return found.context_window
+    return None
 
 
 def load() -> None:

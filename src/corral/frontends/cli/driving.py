@@ -50,7 +50,7 @@ def _answered(engine: Engine, entry: Entry) -> bool:
     click.echo(f"{entry.text}\n({entry.context})", err=True)
     ways = ", ".join(entry.choices)
     said = click.prompt(f"{ways}, or an amount in USD", default=entry.default, err=True)
-    answered = asyncio.run(engine.inbox.answer(entry.id, said, who()))
+    answered = asyncio.run(engine.inbox.answer(entry.id, said, who(), here=True))
     return answered.outcome.startswith("go on")
 
 

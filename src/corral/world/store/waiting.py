@@ -24,6 +24,14 @@ def enqueue(store: Store, record: RunRecord, *, priority: int, by: str, key: tup
             store.do("add_submission", key=key[0], digest=key[1], run=record.id, at=record.created)
 
 
+def put_back(store: Store, run: str, priority: int, by: str, at: float) -> None:
+    """Let a run that is known be taken up, at the end of its priority."""
+    with store.transaction():
+        last = store.rows("queue_edge", priority=priority)[0]["last"] or 0.0
+        store.do("leave_queue", run=run)
+        store.do("enqueue", run=run, priority=priority, place=last + 1.0, by=by, at=at)
+
+
 def submitted(store: Store, key: str) -> tuple[str, str] | None:
     """Return the digest of what was submitted under a key, and its run."""
     rows = store.rows("submission", key=key)

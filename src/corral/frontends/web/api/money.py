@@ -17,7 +17,7 @@ from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.money import Limit, Quota, Standing
+from corral.money import CostTable, Limit, Quota, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
@@ -108,6 +108,15 @@ class QuotaShown(Struct, frozen=True, kw_only=True):
     windows: list[WindowShown]
 
 
+class OverviewShown(Struct, frozen=True, kw_only=True):
+    """All of money at once."""
+
+    budget: BudgetShown
+    days: CostShown
+    tables: dict[str, CostShown]
+    quotas: list[QuotaShown]
+
+
 class Halted(Struct, frozen=True, kw_only=True):
     stopped: list[str]
 
@@ -153,20 +162,32 @@ async def cost(
     """Show what attempts cost, by agent, model, day, repository or kind of task."""
     since = time.time() - days * 86_400 if days else 0.0
     found = money.cost(site.engine.store, _settings(site), by, since=since, repo=repo)
-    rows = [
-        CostRow(
-            key=row.key,
-            usd=row.usd,
-            tokens=row.tokens,
-            attempts=row.attempts,
-            done=row.done,
-            seconds=row.seconds,
-            unknown=row.unknown,
+    return answer(_shown(found))
+
+
+@router.get("/cost/overview", responses=gives(OverviewShown))
+async def cost_overview(
+    site: Here,
+    _: Reader,
+    days: Annotated[int | None, Query(ge=1, le=36_500)] = None,
+    repo: Annotated[str, Query(max_length=4096)] = "",
+) -> Response:
+    """Show what was spent by day and by every other dimension, and how all limits stand, in one answer."""
+    since = time.time() - days * 86_400 if days else 0.0
+    found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
+    return answer(
+        OverviewShown(
+            budget=BudgetShown(
+                zone=found.zone,
+                day=Spent(spent=found.today[0], reserved=found.today[1]),
+                month=Spent(spent=found.month[0], reserved=found.month[1]),
+                limits=[_limit(each) for each in found.standings],
+            ),
+            days=_shown(found.days),
+            tables={by: _shown(table) for by, table in found.tables.items()},
+            quotas=[_quota(each) for each in found.quotas],
         )
-        for row in found.rows
-    ]
-    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
-    return answer(CostShown(total=Total(usd=found.usd, source=found.source), by=by, rows=rows, saved=saved))
+    )
 
 
 @router.get("/quota", responses=gives(list[QuotaShown]))
@@ -186,6 +207,23 @@ async def unhalt(site: Here, _: Admin) -> Response:
     """Let runs start again."""
     money.unhalt(site.engine.store)
     return Response(status_code=204)
+
+
+def _shown(found: CostTable) -> CostShown:
+    rows = [
+        CostRow(
+            key=row.key,
+            usd=row.usd,
+            tokens=row.tokens,
+            attempts=row.attempts,
+            done=row.done,
+            seconds=row.seconds,
+            unknown=row.unknown,
+        )
+        for row in found.rows
+    ]
+    saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
+    return CostShown(total=Total(usd=found.usd, source=found.source), by=found.by, rows=rows, saved=saved)
 
 
 def _settings(site: Site) -> money.Budget:
