@@ -31,8 +31,7 @@ class Gates:
         """Ask what a gate asks; where it was answered while nobody drove the run, that counts."""
         gate = node.gate or Gate()
         deadline = time.time() + gate.deadline_seconds
-        name = node.id if not epoch else f"{node.id}/{epoch}"
-        question = inbox.gate(self._desk.run, name, node.task.prompt, gate.default, deadline)
+        question = inbox.gate((self._desk.run, node.id, epoch), node.task.prompt, gate.default, deadline)
         entry = self._desk.ask(question)
         self._open[node.id] = entry.id
         self.answered_meanwhile |= not entry.open

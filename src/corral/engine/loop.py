@@ -22,7 +22,7 @@ from corral.engine.telling import Listener, tell
 from corral.errors import CorralError, StoreTrouble
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
-from corral.rules import lanes, naming, prompt
+from corral.rules import lanes, naming, prompt, redo
 from corral.rules.contest import Halt
 from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Land, Park, Schedule, Settle, WaitUntil
 from corral.world import workspace
@@ -333,7 +333,7 @@ class Drive:
         self._wake.set()
 
     def _ask(self, node: str) -> None:
-        self._gates.ask(self.schedule.node(node), self.plan.epoch)
+        self._gates.ask(self.schedule.node(node), redo.epoch_of(self.plan, node))
         self.store.move_node(self.run, NodeState(id=node, status="waiting", reason="waits for an answer"))
 
     def _leave_to_person(self) -> None:
