@@ -113,7 +113,9 @@ def flows(draw: st.DrawFn) -> Flow:
             Edge(f"n{up}", draw(st.sampled_from(["success", "success", "failure", "always"]))) for up in above
         )
         kind: Kind = draw(st.sampled_from(["task", "task", "task", "run", "gate", "merge", "join"]))
-        when = draw(st.sampled_from([None, None, "true", "false", "nodes.n0.status == 'done'" if above else None]))
+        when = draw(
+            st.sampled_from([None, None, "true", "false", f"nodes.n{above[0]}.status == 'done'" if above else None])
+        )
         each = draw(st.sampled_from([None, None, None, "[1, 2]", "[]"])) if kind == "task" else None
         rivals = draw(st.sampled_from([(), (), (AgentChoice("b"),)])) if kind == "task" else ()
         nodes.append(
