@@ -20,9 +20,10 @@ from corral.engine.loop import Drive
 from corral.events import Heard
 from corral.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord
+from corral.rules.actions import Finish, Limits
 from corral.rules.graph import Graph
 from corral.rules.lanes import Begin
-from corral.rules.schedule import Finish, Limits, Schedule
+from corral.rules.schedule import Schedule
 from corral.world.store.sqlite import Store
 
 DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000

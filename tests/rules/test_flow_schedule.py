@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from corral.flow import AgentChoice, Edge, Flow, Kind, Node, Task
 from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
+from corral.rules.actions import Ask, Expand, Finish, Land, Limits, Settle
 from corral.rules.graph import FAILED
 from corral.rules.lanes import Begin, GoOn, WaitUntil
-from corral.rules.schedule import Ask, Expand, Finish, Land, Limits, Schedule, Settle
+from corral.rules.schedule import Schedule
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)
 OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "limited")

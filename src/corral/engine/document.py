@@ -64,7 +64,7 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
-    gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else {}
+    gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
     for node in nodes:
         if node.id in gates:
             node.reason = f"answered: {gates[node.id]}"

@@ -11,7 +11,8 @@ from corral.flow import Gate, Node
 from corral.model import Entry, RunPlan
 from corral.money import Limit, Refusal
 from corral.rules import budget, inbox
-from corral.rules.schedule import Park, Settle
+from corral.rules.actions import Settle
+from corral.rules.lanes import Park
 
 
 class Gates:

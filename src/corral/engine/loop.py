@@ -23,8 +23,10 @@ from corral.errors import CorralError, StoreTrouble
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt, redo
+from corral.rules.actions import Action, Ask, Expand, Finish, Land, Settle
 from corral.rules.contest import Halt
-from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Land, Park, Schedule, Settle, WaitUntil
+from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
+from corral.rules.schedule import Schedule
 from corral.world import workspace
 from corral.world.custody import sweep
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -309,7 +311,7 @@ class Drive:
             course.stop()
 
     def _settle(self, action: Settle) -> None:
-        for name, votes in action.votes.items():
+        for name, votes in (action.votes or {}).items():
             if record := self.schedule.record(name, action.node):
                 record.attempt.votes = votes
                 self.store.save_attempt(record)
