@@ -62,18 +62,23 @@ class Graph:
             self._waits[number] += 1
             self._other.setdefault(self._numbers[other], []).append((number, "always"))
 
-    def done(self, node: str) -> list[str] | None:
+    def done(self, node: str) -> Sequence[str] | None:
         """Take in that a node is done; return who may start now. None where that is not all there is to say."""
         number = self._numbers[node]
         if self._missed or number in self._other or self._over[number]:
             return None
         self._over[number] = 1
-        waits, ready = self._waits, list[str]()
+        waits, ready = self._waits, None
         for after in self._after[number]:
-            left = waits[after] = waits[after] - 1
+            left = waits[after] - 1
+            waits[after] = left
             if not left:
-                ready.append(self._names[after])
-        return ready
+                name = self._names[after]
+                if ready is None:
+                    ready = [name]
+                else:
+                    ready.append(name)
+        return () if ready is None else ready
 
     def settle(self, node: str, status: Status) -> Opened:
         """Take in that a node has ended; return what follows for those behind it."""
