@@ -6,6 +6,7 @@ from tests.rig import golden
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 
+pytestmark = pytest.mark.slow
 VERSIONS = sorted(file.name for file in golden.FOLDER.glob("*.json"))
 
 

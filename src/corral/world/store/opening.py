@@ -67,7 +67,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _taken(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
-    """Return the steps that this database has behind it. They land in any order: the highest tells nothing of others."""
+    """Return the steps that this database has behind it. They land in any order: the highest tells of no other."""
     names = _names(connection)
     if "migrations" in names:
         return {row[0] for row in connection.execute("SELECT number FROM migrations")}
