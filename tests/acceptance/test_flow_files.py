@@ -82,12 +82,15 @@ def test_names_are_known_only_where_they_come_before(corral: Corral) -> None:
   first: {task: "{{second.output}}"}
   second: {needs: [first], task: "{{first.output}} {{item}}", for_each: "[1]", checks: ["{{third.output}}"]}
   third: {needs: [second], task: x, when: first.output, repeat: {until: output.fine}}
+  beside: {task: x, when: 'nodes.first.status == "done" or nodes["third"].output'}
 """,
     )
     assert outcome.code == 2
     assert "flow.yaml:2:10: `task` of `first` names `second`, which is not known there" in outcome.err
     assert "flow.yaml:3:11: `checks` of `second` names `third`" in outcome.err
-    assert len(outcome.err.splitlines()) == 2
+    assert "flow.yaml:5:11: `when` of `beside` names `first`" in outcome.err
+    assert "flow.yaml:5:11: `when` of `beside` names `third`" in outcome.err
+    assert len(outcome.err.splitlines()) == 4
 
 
 BAD = {

@@ -354,11 +354,35 @@ nodes:
         (entry,) = corral("inbox", "--all", "--json").json
         due = datetime.fromisoformat(entry["deadline"])
         until(lambda: datetime.now(UTC) > due, "its time is over")
+        assert "`ask` is answered: yes, by deadline" in corral("show", "@last", "--json").json["reason"]
+        assert "answered" in corral("ls").out
+        assert corral("inbox", "--json").json == []
         outcome = corral("resume", "@last", "--json")
     assert outcome.code == 0, outcome
     assert repo.read(winner(nodes(outcome)["go"])["commit"], "went.txt") == "yes"
     (kept,) = corral("inbox", "--all", "--json").json
     assert (kept["answer"], kept["answered_by"]) == ("yes", "deadline")
+
+
+def test_another_node_done_again_leaves_a_gate_its_answer(corral: Corral, repo: Repo) -> None:
+    outcome = run_flow(
+        corral,
+        repo,
+        """
+nodes:
+  ask: {gate: "Go on?", default: "yes", deadline: 1s}
+  work: {run: "false"}
+  go: {needs: [ask], run: "true"}
+""",
+    )
+    if outcome.code == 3:
+        (entry,) = corral("inbox", "--all", "--json").json
+        due = datetime.fromisoformat(entry["deadline"])
+        until(lambda: datetime.now(UTC) > due, "its time is over")
+    outcome = corral("retry", "@last", "work", "--json")
+    assert statuses(outcome) == {"ask": "done", "work": "failed", "go": "done"}
+    (kept,) = corral("inbox", "--all", "--json").json
+    assert (kept["node"], kept["answer"], kept["answered_by"]) == ("ask", "yes", "deadline")
 
 
 def test_other_work_goes_on_while_a_gate_waits(corral: Corral, repo: Repo) -> None:

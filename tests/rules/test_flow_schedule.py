@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from corral.flow import AgentChoice, Edge, Flow, Kind, Node, Task
 from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
+from corral.rules.actions import Ask, Expand, Finish, Land, Limits, Settle
 from corral.rules.graph import FAILED
 from corral.rules.lanes import Begin, GoOn, WaitUntil
-from corral.rules.schedule import Ask, Expand, Finish, Land, Limits, Schedule, Settle
+from corral.rules.schedule import Schedule
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)
 OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "limited")
@@ -113,7 +114,9 @@ def flows(draw: st.DrawFn) -> Flow:
             Edge(f"n{up}", draw(st.sampled_from(["success", "success", "failure", "always"]))) for up in above
         )
         kind: Kind = draw(st.sampled_from(["task", "task", "task", "run", "gate", "merge", "join"]))
-        when = draw(st.sampled_from([None, None, "true", "false", "nodes.n0.status == 'done'" if above else None]))
+        when = draw(
+            st.sampled_from([None, None, "true", "false", f"nodes.n{above[0]}.status == 'done'" if above else None])
+        )
         each = draw(st.sampled_from([None, None, None, "[1, 2]", "[]"])) if kind == "task" else None
         rivals = draw(st.sampled_from([(), (), (AgentChoice("b"),)])) if kind == "task" else ()
         nodes.append(

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from corral.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
-from corral.rules.lanes import taken
-from corral.rules.schedule import Action, Begin, Finish, GoOn, Park, Schedule, Settle, WaitUntil
+from corral.rules.actions import Action, Finish, Settle
+from corral.rules.lanes import Begin, GoOn, Park, WaitUntil, taken
+from corral.rules.schedule import Schedule
 
 OUTCOMES: list[tuple[Status, str | None]] = [
     ("done", None), ("limited", "rate_limit"), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),

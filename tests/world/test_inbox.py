@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def gate(node: str = "ok", deadline: float = 100.0) -> Question:
-    return rules.gate("run1", node, "Land it?", "no", deadline)
+    return rules.gate(("run1", node, 0), "Land it?", "no", deadline)
 
 
 def test_the_same_question_is_asked_once(store: Store) -> None:

@@ -161,3 +161,13 @@ def test_two_processes_that_make_it_at_once_make_it_once(tmp_path: Path) -> None
 
 def test_names_of_attempts_follow_their_run() -> None:
     assert naming.branch("r", "main", naming.attempt_id("r", 3)) == "corral/r/main/r-3"
+
+
+def test_a_step_that_lands_later_than_a_higher_one_is_taken_all_the_same(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "corral.db") as database:
+        database.execute("DROP TABLE inbox")
+        database.execute("DELETE FROM migrations WHERE number = 7")
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "corral.db") as database:
+        assert database.execute("SELECT count(*) FROM inbox").fetchone() == (0,)

@@ -26,6 +26,7 @@ class Desk:
     def ask(self, question: Question) -> Entry:
         """Put a question into the inbox, once, and let the person know; return its entry, answered or not."""
         with self._store.transaction():
+            inbox.answer_due(self._store, time.time())  # it may have been asked, and its time be over
             entry, new = inbox.ask(self._store, question, time.time())
             if new:
                 words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {_ways(entry)})"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec import UNSET, structs
 
+from corral.engine import answered
 from corral.flow import Node
 from corral.merging import MergeRecord
 from corral.model import (
@@ -51,7 +52,9 @@ def lost(status: Status, owner: str | None) -> bool:
     return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
 
 
-def _reason(record: RunRecord) -> str | None:
+def _reason(record: RunRecord, gates: Mapping[str, str]) -> str | None:
+    if gates:
+        return answered.words(gates)
     if lost(record.status, record.owner):
         return ORPHANED
     return QUEUED if record.status == "queued" and record.owner is None else record.reason
@@ -62,7 +65,10 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
+    gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
     for node in nodes:
+        if node.id in gates:
+            node.reason = f"answered: {gates[node.id]}"
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
@@ -75,7 +81,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=record.status,
-        reason=_reason(record),
+        reason=_reason(record, gates),
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,

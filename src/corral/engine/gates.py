@@ -11,7 +11,8 @@ from corral.flow import Gate, Node
 from corral.model import Entry, RunPlan
 from corral.money import Limit, Refusal
 from corral.rules import budget, inbox
-from corral.rules.schedule import Park, Settle
+from corral.rules.actions import Settle
+from corral.rules.lanes import Park
 
 
 class Gates:
@@ -31,8 +32,7 @@ class Gates:
         """Ask what a gate asks; where it was answered while nobody drove the run, that counts."""
         gate = node.gate or Gate()
         deadline = time.time() + gate.deadline_seconds
-        name = node.id if not epoch else f"{node.id}/{epoch}"
-        question = inbox.gate(self._desk.run, name, node.task.prompt, gate.default, deadline)
+        question = inbox.gate((self._desk.run, node.id, epoch), node.task.prompt, gate.default, deadline)
         entry = self._desk.ask(question)
         self._open[node.id] = entry.id
         self.answered_meanwhile |= not entry.open

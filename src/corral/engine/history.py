@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.engine import document
+from corral.engine import answered, document
 from corral.errors import StoreTrouble
 from corral.events import Condensed, Stored
 from corral.model import OPEN, Run, Status
@@ -35,11 +35,11 @@ class History:
     # --- all runs
 
     def runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return self._store.list_runs(most)
+        return answered.told(self._store, self._store.list_runs(most))
 
     def page(self, wanted: RunFilter) -> list[RunLine]:
         """Return a page of runs, newest first."""
-        return paging.runs(self._store, wanted)
+        return answered.told(self._store, paging.runs(self._store, wanted))
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from corral.errors import ChecksFailed, CorralError
 from corral.flow import Landing, Node
 from corral.merging import MergeRecord, MergeRequest
-from corral.rules.schedule import Settle
+from corral.rules.actions import Settle
 
 Land = Callable[[MergeRequest, Callable[[str], None]], Awaitable[MergeRecord]]
 

@@ -22,9 +22,11 @@ from corral.engine.telling import Listener, tell
 from corral.errors import CorralError, StoreTrouble
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
-from corral.rules import lanes, naming, prompt
+from corral.rules import lanes, naming, prompt, redo
+from corral.rules.actions import Action, Ask, Expand, Finish, Land, Settle
 from corral.rules.contest import Halt
-from corral.rules.schedule import Action, Ask, Begin, Expand, Finish, GoOn, Land, Park, Schedule, Settle, WaitUntil
+from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
+from corral.rules.schedule import Schedule
 from corral.world import workspace
 from corral.world.custody import sweep
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -309,7 +311,7 @@ class Drive:
             course.stop()
 
     def _settle(self, action: Settle) -> None:
-        for name, votes in action.votes.items():
+        for name, votes in (action.votes or {}).items():
             if record := self.schedule.record(name, action.node):
                 record.attempt.votes = votes
                 self.store.save_attempt(record)
@@ -333,7 +335,7 @@ class Drive:
         self._wake.set()
 
     def _ask(self, node: str) -> None:
-        self._gates.ask(self.schedule.node(node), self.plan.epoch)
+        self._gates.ask(self.schedule.node(node), redo.epoch_of(self.plan, node))
         self.store.move_node(self.run, NodeState(id=node, status="waiting", reason="waits for an answer"))
 
     def _leave_to_person(self) -> None:

@@ -37,6 +37,8 @@ def again(store: Store, run: str, node: str | None, say: Say) -> None:
     plan = store.run(run).plan
     if node is None:
         void = redo.unfinished(plan.flow, store.nodes(run))
+        if not void and any(state.status in OPEN for state in store.nodes(run)):
+            raise BadRequest(f"run {run} only waits for an answer", hint="corral inbox, then corral resume")
         if not void:
             raise BadRequest(f"every node of run {run} is done", hint=f"name one: corral retry {run} NODE")
     else:
@@ -76,7 +78,7 @@ def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: S
         for name, why in void.items():
             say(f"`{name}` is done again: {why}")
             store.move_node(run, NodeState(id=name))
-        store.save_plan(run, structs.replace(plan, epoch=plan.epoch + 1))
+        store.save_plan(run, redo.put_back(plan, void))
         store.move_run(run, "queued", None, None)
 
 

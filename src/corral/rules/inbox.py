@@ -23,11 +23,12 @@ def understood(choices: Sequence[str], text: str) -> str | None:
     return near[0] if len(near) == 1 else None
 
 
-def gate(run: str, node: str, text: str, default: str, deadline: float) -> Question:
-    """Ask whether a flow may go on past a gate."""
+def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
+    """Ask whether a flow may go on past a gate; `about` is its run, its node, and how often it was put back."""
+    run, node, epoch = about
     then = "the nodes that need it go on" if default == "yes" else "the nodes that need it are skipped"
     return Question(
-        key=f"{run}/{node}/gate",
+        key=f"{run}/{node}/{epoch}/gate" if epoch else f"{run}/{node}/gate",
         run=run,
         node=node,
         kind="approval",

@@ -15,7 +15,7 @@ MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says 
 MOST_SAME = 2  #: rounds of a repeat that end in the very same failure
 
 
-class Begin(Struct, frozen=True):
+class Begin(Struct, frozen=True, gc=False):
     """Start a new attempt of a node."""
 
     node: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+
+from msgspec import structs
 
 from corral.flow import Flow, Node
-from corral.model import NodeState
+from corral.model import NodeState, RunPlan
 from corral.rules.graph import FAILED
 
 NOT_DONE = FAILED | {"stopped", "limited", "queued", "running", "waiting", "paused"}
@@ -29,9 +31,18 @@ def behind(flow: Flow, names: Mapping[str, str]) -> dict[str, str]:
 
 def unfinished(flow: Flow, states: Iterable[NodeState]) -> dict[str, str]:
     """Return the nodes that did not get done, and those that were skipped because of them."""
-    known = {node.id for node in flow.nodes}
-    bad = {state.id: f"it is {state.status}" for state in states if state.status in NOT_DONE and state.id in known}
+    known = {node.id: node.kind for node in flow.nodes}
+    bad = {
+        state.id: f"it is {state.status}"
+        for state in states
+        if state.status in NOT_DONE and state.id in known and not _asks(known[state.id], state.status)
+    }
     return behind(flow, bad)
+
+
+def _asks(kind: str, status: str) -> bool:
+    """Tell whether a node is a gate that has asked: there is nothing to do again, its answer still counts."""
+    return kind == "gate" and status == "waiting"
 
 
 def changed(old: Flow, new: Flow) -> dict[str, str]:
@@ -48,6 +59,19 @@ def changed(old: Flow, new: Flow) -> dict[str, str]:
             if any(f"{{{{{name}" in node.task.prompt or name in (node.when or "") for name in named):
                 names.setdefault(node.id, "an input that it names has another value")
     return behind(new, names)
+
+
+def epoch_of(plan: RunPlan, node: str) -> int:
+    """Return when a gate, or the gate that an item is of, was last put back: what it asked before counts no more."""
+    return plan.epochs.get(node, plan.epochs.get(node.partition(".")[0], plan.epoch))
+
+
+def put_back(plan: RunPlan, void: Container[str]) -> RunPlan:
+    """Return the plan of a run whose void nodes begin anew; gates that are not among them keep their answers."""
+    epoch = plan.epoch + 1
+    gates = [node.id for node in plan.flow.nodes if node.kind == "gate"]
+    epochs = {name: epoch if name in void else epoch_of(plan, name) for name in gates}
+    return structs.replace(plan, epoch=epoch, epochs=epochs)
 
 
 def _difference(old: Node, new: Node) -> str:

@@ -51,7 +51,8 @@ def _inputs(command: F) -> F:
 @json_option
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
     """Find everything that is wrong with FILE: each mistake with its line and column, on stderr, exit code 2."""
-    found = _prepared(flow_request(file, draft=True, **options)).plan.flow
+    draft = not options["inputs"]  # who gives some means all of them
+    found = _prepared(flow_request(file, draft=draft, **options)).plan.flow
     if as_json:
         click.echo(msgspec.json.encode({"name": found.name, "nodes": [node.id for node in found.nodes]}).decode())
     else:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from corral.engine import document
-from corral.engine.engine import Engine
+from corral.engine.engine import Engine, RunLine
 from corral.errors import BadRequest
 from corral.events import Condensed, Stored
 from corral.frontends.cli import words
@@ -67,7 +67,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
         rows = [
             (
                 line.run,
-                "orphaned" if document.lost(line.status, line.owner) else line.status,
+                _status(line),
                 words.ago(line.created),
                 "-" if line.usd is None else f"${line.usd:.2f}",
                 ",".join(line.agents) or "-",
@@ -76,6 +76,12 @@ def ls(*, most: int | None, as_json: bool) -> None:
             for line in lines
         ]
         click.echo("\n".join(words.table(("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK"), rows)))
+
+
+def _status(line: RunLine) -> str:
+    if line.answered:
+        return "answered"
+    return "orphaned" if document.lost(line.status, line.owner) else line.status
 
 
 @click.command()

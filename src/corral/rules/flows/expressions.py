@@ -35,8 +35,18 @@ class Expression:
         self._tree = _parse(self.text)
 
     def names(self) -> set[str]:
-        """Return the names it starts from: nodes, inputs, `item`."""
-        found = {part.id for part in ast.walk(self._tree) if isinstance(part, ast.Name)}
+        """Return the names it starts from: nodes, also by `nodes.NAME` or `nodes["NAME"]`, inputs, `item`."""
+        found = set[str]()
+        for part in ast.walk(self._tree):
+            match part:
+                case ast.Name(id=name):
+                    found.add(name)
+                case ast.Attribute(value=ast.Name(id="nodes"), attr=name):
+                    found.add(name)
+                case ast.Subscript(value=ast.Name(id="nodes"), slice=ast.Constant(value=str(name))):
+                    found.add(name)
+                case _:
+                    pass
         return found - {*WORDS, "len"}
 
     def value(self, known: Mapping[str, Any]) -> Any:

@@ -220,7 +220,8 @@ class _Reader:
             table.wrong(f"there is no flow `{file}`", "a file beside this one, or one in .corral/flows", "flow")
             return []
         given = cast("dict[str, Any]", table.plain("with") or {})
-        inner = _Reader(self._known, Mistakes(), f"{name}/", (*self._path, file))
+        known = structs.replace(self._known, draft=False)  # what it is given stands in this file
+        inner = _Reader(known, Mistakes(), f"{name}/", (*self._path, file))
         try:
             flow = inner.flow(read(text), given)
         except Unreadable as unreadable:

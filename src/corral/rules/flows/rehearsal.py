@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from corral.flow import Flow
 from corral.model import Attempt, AttemptRecord, RetryPolicy
-from corral.rules.schedule import Ask, Begin, Finish, Land, Schedule, Settle
+from corral.rules.actions import Ask, Finish, Land, Settle
+from corral.rules.lanes import Begin
+from corral.rules.schedule import Schedule
 
 MOST_STEPS = 100_000
 

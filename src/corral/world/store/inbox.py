@@ -70,6 +70,14 @@ def answer_due(store: Store, now: float) -> list[Entry]:
     return [entry for each in due if (entry := find(store, each.id))]
 
 
+def answered_gates(store: Store, now: float, run: str | None = None) -> dict[str, dict[str, str]]:
+    """Return runs that wait for nothing any more but to be resumed: their gates, and what each was answered."""
+    found: dict[str, dict[str, str]] = {}
+    for row in store.rows("answered_gates", now=now, run=run):
+        found.setdefault(row["run"], {})[row["node"]] = f"{row['answer']}, by {row['by']}"
+    return found
+
+
 def note_outcome(store: Store, number: str, outcome: str) -> None:
     """Remember what came of an answer."""
     with store.transaction():

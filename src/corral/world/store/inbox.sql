@@ -21,6 +21,14 @@ SELECT * FROM inbox ORDER BY id DESC LIMIT :most
 -- name: due_entries
 SELECT * FROM inbox WHERE answered_at IS NULL AND deadline <= :now ORDER BY id
 
+-- name: answered_gates
+SELECT inbox.run, inbox.node, coalesce(answer, standard) AS answer, coalesce(answered_by, 'deadline') AS by,
+  max(inbox.id) AS id
+FROM runs JOIN inbox ON inbox.run = runs.id JOIN nodes ON nodes.run = inbox.run AND nodes.id = inbox.node
+WHERE runs.status = 'waiting' AND nodes.status = 'waiting' AND about = 'gate'
+  AND (answered_at IS NOT NULL OR deadline <= :now) AND (:run IS NULL OR runs.id = :run)
+GROUP BY inbox.run, inbox.node
+
 -- name: answer_entry
 UPDATE inbox SET answer = :answer, answered_by = :by, answered_at = :at WHERE id = :id AND answered_at IS NULL
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
 
 BUSY_SECONDS = 15.0
 MIGRATIONS = Path(__file__).parent / "migrations"
+MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -38,28 +40,43 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
     known = max(steps)
     have = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if have == known:
-        return
     if have > known:
         raise StoreTrouble(
             f"{path} was written by a newer corral (schema {have}; this one knows {known})",
             hint="upgrade corral, or set CORRAL_HOME to another folder",
         )
-    for number, file in steps.items():
-        if number <= have:
-            continue
-        script = file.read_text(encoding="utf-8")
-        # Another process may have come first: the version is read again inside the transaction.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if int(connection.execute("PRAGMA user_version").fetchone()[0]) < number:
-                for statement in _statements(script):
+    if steps.keys() <= _taken(connection, steps):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        taken = _taken(connection, steps)  # another process may have come first
+        names = _names(connection)
+        unsure = 0 if "migrations" in names else have  # up to this some steps were taken in part, or not at all
+        connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY) STRICT")
+        for number, file in steps.items():
+            for statement in () if number in taken else _statements(file.read_text(encoding="utf-8")):
+                made = MAKES.search(statement)
+                if number > unsure or (made and made.group(1) not in names):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+        connection.executemany("INSERT OR IGNORE INTO migrations VALUES (?)", [(number,) for number in steps])
+        connection.execute(f"PRAGMA user_version = {known}")  # an older corral looks at this
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _taken(connection: sqlite3.Connection, steps: Mapping[int, Path]) -> set[int]:
+    """Return the steps that this database has behind it. They land in any order: the highest tells of no other."""
+    names = _names(connection)
+    if "migrations" in names:
+        return {row[0] for row in connection.execute("SELECT number FROM migrations")}
+    have = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return {number for number, file in steps.items() if number <= have and names >= {*MAKES.findall(file.read_text())}}
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
 
 
 def _statements(script: str) -> Iterator[str]:

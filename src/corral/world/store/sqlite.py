@@ -38,6 +38,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     usd: float | None
     owner: str | None
+    answered: bool = False  #: it was left waiting for an answer, and has it by now
 
 
 class Store:

@@ -1,0 +1,59 @@
+"""What a run's schedule decides: data, carried out by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from corral.flow import Node
+from corral.model import Status
+from corral.rules.contest import Halt
+from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
+
+
+class Settle(Struct, frozen=True, gc=False):
+    """A node has reached its end."""
+
+    node: str
+    status: Status
+    reason: str | None = None
+    winner: str | None = None
+    why: str | None = None
+    votes: Mapping[str, float] | None = None  #: what a judge gave each attempt
+
+
+class Expand(Struct, frozen=True):
+    """A node is done once for each item of a list: these are the nodes it became."""
+
+    node: str
+    nodes: tuple[Node, ...]
+
+
+class Ask(Struct, frozen=True):
+    """A gate is reached: a person is asked."""
+
+    node: str
+
+
+class Land(Struct, frozen=True):
+    """A merge is reached."""
+
+    node: str
+
+
+class Finish(Struct, frozen=True):
+    """The run has reached its end."""
+
+    status: Status
+    reason: str | None = None
+
+
+Action = Begin | GoOn | Halt | Settle | Expand | Ask | Land | Park | WaitUntil | Finish
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How many attempts of a run may be at work at once."""
+
+    parallel: int = 8
+    per_agent: Mapping[str, int] = field(default_factory=dict[str, int])

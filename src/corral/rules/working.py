@@ -1,0 +1,160 @@
+"""What the agents of one node do next: each in its own lane, against each other in a race, compared by a judge."""
+
+from __future__ import annotations
+
+import heapq
+from collections import ChainMap
+from collections.abc import Container, Sequence
+from typing import Any, cast
+
+from msgspec import Struct, structs
+
+from corral.flow import Node
+from corral.model import Attempt, AttemptRecord, RetryPolicy
+from corral.rules import contest, judging, lanes, outcomes, racing
+from corral.rules.actions import Action, Settle
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
+from corral.rules.progress import Progress, result_of
+from corral.rules.seats import Seats
+
+Undecided = Begin | GoOn | WaitUntil | Park | None  #: what a lane does that has not come to its end
+
+
+class Moment(Struct, frozen=True):
+    """When something is decided, and what a person said that holds for all of it."""
+
+    now: float
+    stopping: str | None = None
+    allowed_usd: float = 0.0
+    held: Container[str] = frozenset()  #: nodes that are paused
+
+
+class Work:
+    """The attempts of a run's nodes: what follows from those there were."""
+
+    def __init__(self, progress: Progress, seats: Seats, policy: RetryPolicy) -> None:
+        self._progress, self._seats, self._policy = progress, seats, policy
+        self._looks: dict[str, float] = {}  # races that are looked at again, and when
+        self.later: list[tuple[float, str]] = []  #: when to decide about which nodes again, soonest first
+
+    def due(self, now: float) -> list[str]:
+        """Return the nodes that are decided about again by now."""
+        found: list[str] = []
+        while self.later and self.later[0][0] <= now:
+            found.append(heapq.heappop(self.later)[1])
+        return found
+
+    def wait(self) -> WaitUntil:
+        """Return when the next node is decided about again."""
+        moment, name = self.later[0]
+        return WaitUntil(moment, quiet=self._looks.get(name) == moment)
+
+    def decide(self, node: Node, at: Moment) -> list[Action] | Settle:
+        """Return what to do for a node now, or the end it has come to."""
+        tries = self._progress.tries.get(node.id, [])
+        actions: list[Action] = []
+        over: list[Over] = []
+        waiting: list[tuple[Lane, Undecided]] = []
+        for place, agent in enumerate((node.agent, *node.rivals)):
+            lane = self._lane(node, place, tries, at)
+            lane = structs.replace(lane, agent=agent)
+            found = lanes.decide(lane, driven=self._seats.driven, stopping=bool(at.stopping), now=at.now)
+            if isinstance(found, Over) and node.repeat and found.last and not at.stopping:
+                found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt))
+            if isinstance(found, Over):
+                over.append(found)
+            else:
+                waiting.append((lane, found))
+        if node.rivals and over and waiting:
+            waiting = self._raced(node, over, waiting, actions, at.now)
+        for _, found in waiting:
+            actions += self.act(node, found, at)
+        if waiting:
+            return actions
+        if node.judge and (asked := self._judging(node, over, at)) is not None:
+            return asked
+        return outcomes.of_lanes(node, over, tries, at.stopping)
+
+    def _lane(self, node: Node, place: int, tries: Sequence[AttemptRecord], at: Moment) -> Lane:
+        return Lane(
+            node=node,
+            place=place,
+            agent=node.agent,
+            tries=[record for record in tries if record.lane == place],
+            policy=self._policy,
+            spent_usd=sum(record.attempt.cost.usd or 0.0 for record in tries),
+            allowed_usd=at.allowed_usd,
+        )
+
+    def act(self, node: Node, found: Undecided, at: Moment) -> list[Action]:
+        """Return what a lane does now; what waits is remembered."""
+        match found:
+            case WaitUntil(time=moment):
+                heapq.heappush(self.later, (moment, node.id))
+            case Begin() if node.id in at.held:
+                pass  # until it is released
+            case Begin() if self._seats.take(node.id, found.agent.name):
+                return [found]
+            case GoOn() | Park():
+                return [found]
+            case _:
+                pass
+        return []
+
+    def _raced(
+        self,
+        node: Node,
+        over: list[Over],
+        waiting: list[tuple[Lane, Undecided]],
+        actions: list[Action],
+        now: float,
+    ) -> list[tuple[Lane, Undecided]]:
+        """End a race early where somebody has won it; return the lanes that are still worth something."""
+        tries = self._progress.tries.get(node.id, [])
+        standing = contest.race(node, tries, over, sum(each.attempt.cost.usd or 0.0 for each in tries), now)
+        actions += contest.halts(node, standing, self._seats.driven)
+        if (why := racing.decided(standing)) is not None:
+            at_work = {record.lane for record in standing.at_work}
+            over += [
+                Over(lane.tries[-1] if lane.tries else None, why) for lane, _ in waiting if lane.place not in at_work
+            ]
+            waiting = [(lane, found) for lane, found in waiting if lane.place in at_work]
+        elif racing.best(standing) is not None and standing.at_work:
+            self._look_again(node, now)  # what they have cost by then may decide it
+        return waiting
+
+    def _look_again(self, node: Node, now: float) -> None:
+        if self._looks.get(node.id, 0.0) <= now:
+            self._looks[node.id] = now + contest.LOOK_AGAIN_SECONDS
+            heapq.heappush(self.later, (self._looks[node.id], node.id))
+
+    def _judging(self, node: Node, over: Sequence[Over], at: Moment) -> list[Action] | None:
+        """Ask a judge about those that are proven; None: there is nothing to ask, or it has answered."""
+        found = contest.survivors(over)
+        if node.judge is None or len(found) < 2 or at.stopping:
+            return None
+        tries = self._progress.tries.get(node.id, [])
+        work = judging.lane_node(node, node.judge)
+        actions: list[Action] = []
+        open_lanes = 0
+        for place in judging.LANES:
+            lane = structs.replace(self._lane(work, place, tries, at), agent=node.judge, allowed_usd=0.0)
+            decided = lanes.decide(lane, driven=self._seats.driven, stopping=False, now=at.now)
+            if isinstance(decided, Over | Park):
+                continue
+            open_lanes += 1
+            if isinstance(decided, Begin):
+                decided = structs.replace(decided, candidates=judging.shown(found, place))
+            actions += self.act(node, decided, at)
+        return actions if open_lanes else None
+
+    def _until_holds(self, node: Node, last: Attempt) -> bool | None:
+        until = node.repeat.until if node.repeat else "checks"
+        if until == "checks" or last.status != "done":
+            return None
+        try:
+            own = {"output": last.output, "attempt": result_of(last)}
+            return Expression(until).holds(ChainMap(own, cast("dict[str, Any]", self._progress.known(node.id))))
+        except Wrong:
+            return False
