@@ -1,5 +1,7 @@
 # `make demo` shows the whole loop; `make test` passes all tests. Both install what they need first.
 PY = .venv/bin/python
+# What pytest makes of the tests is kept for the next time, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test quick check format bench docs pin clean
 
