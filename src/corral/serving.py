@@ -97,15 +97,23 @@ class ScheduleRecord(Struct, frozen=True, kw_only=True):
 
 
 class TriggerRecord(Struct, frozen=True, kw_only=True):
-    """A request that is made when another program calls; `{{payload.…}}` in its texts is filled from what that sent."""
+    """A request that is made when another program calls, or when a branch moves.
+
+    `{{payload.…}}` in its texts is filled from what was sent, or from where the branch went.
+    """
 
     name: str
     secret: str  #: with which calls are signed
     request: Request
     by: str = ""
+    when: str = ""  #: a condition over `payload` and `event`, as in flows; empty: always
+    branch: str = ""  #: of the request's repository, that is watched; empty: only calls count
+    seen: str = ""  #: the commit at which that branch was seen last
     most_open: int = 4
     per_hour: int = 30
     enabled: bool = True
+    last_at: float | None = None
+    last: str = ""  #: of the watched branch: the run it started last, or why it did not
 
 
 class WebhookRecord(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import pytest
 from corral.rules import signing
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
-from tests.rig.server import Server, serving
+from tests.rig.server import Answer, Server, serving
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -161,8 +161,59 @@ def test_a_trigger_is_signed_limited_and_counts_once(server: Server, repo: Repo)
     assert all(each["secret"] is None for each in server.ask("GET", "triggers").json)
 
 
-def called(server: Server, name: str, once: str, body: bytes):
-    headers = signing.sign(SECRET, once, int(time.time()), body)
+def test_a_condition_decides_whether_a_call_starts_anything(server: Server, repo: Repo) -> None:
+    request = {
+        "task": "{{event}}: {{payload.issue.title}}",
+        "repo": str(repo.folder),
+        "agents": [server.corral.agent("hi", "echo hi > hi.txt")],
+    }
+    when = 'event == "issues" and payload.action == "opened" and "corral" in payload.issue.labels'
+    for wrong in ("payload.", "nodes.a.output == 1", "__import__('os')", "x" * 1001):
+        assert server.ask("PUT", "triggers/issues", {"request": request, "when": wrong}).status in (400, 422)
+    assert (
+        server.ask("PUT", "triggers/issues", {"request": request, "when": when, "secret": SECRET}).json["when"] == when
+    )
+    good = {"action": "opened", "issue": {"title": "a bug", "labels": ["corral"]}}
+    for number, (event, sent) in enumerate(
+        (("issues", {**good, "action": "closed"}), ("push", good), ("issues", {"action": "opened"}), ("issues", []))
+    ):
+        answer = called(server, "issues", f"no-{number}", json.dumps(sent).encode(), event)
+        assert (answer.status, answer.json["run"]) == (200, None), answer
+        assert "condition" in answer.json["reason"]
+    started = called(server, "issues", "yes", json.dumps(good).encode(), "issues")
+    assert (started.status, started.json["task"]) == (202, "issues: a bug")
+    assert [run.run for run in server.client.runs().runs] == [started.json["run"]]
+
+
+def test_a_branch_that_moves_starts_runs_but_not_by_what_they_land(server: Server, repo: Repo) -> None:
+    agent = server.corral.agent("hi", 'echo "$1" >> seen.txt')
+    request = {
+        "task": "Look at {{payload.subject}} ({{payload.files}})",
+        "repo": str(repo.folder),
+        "agents": [agent],
+        "merge": "auto",
+    }
+    wish = {"request": request, "branch": "main", "when": '"docs.md" in payload.files', "most_open": 1}
+    assert server.ask("PUT", "triggers/docs", {**wish, "branch": "nowhere"}).status == 400
+    assert server.ask("PUT", "triggers/docs", wish).json["seen"] == repo.head
+
+    def shown() -> Any:
+        return server.ask("GET", "triggers").json[0]
+
+    repo.commit({"a.txt": "other\n"})
+    until(lambda: shown()["seen"] == repo.head, "it looked")
+    assert shown()["last"].startswith("not started: the condition does not hold")
+    repo.commit({"docs.md": "new words\n"})
+    run = until(lambda: server.client.runs().runs, "the branch started it")[0].run
+    until(lambda: server.client.show(run).merge.status == "merged", "its work has landed on the branch that is watched")
+    assert "docs.md" in server.client.show(run).task
+    until(lambda: shown()["seen"] == repo.head, "it looked at what it landed itself")
+    assert shown()["last"] == f"not started: its own run {run} moved the branch"
+    assert len(server.client.runs().runs) == 1
+
+
+def called(server: Server, name: str, once: str, body: bytes, event: str = "") -> Answer:
+    headers = signing.sign(SECRET, once, int(time.time()), body) | ({"X-GitHub-Event": event} if event else {})
     return server.ask("POST", f"triggers/{name}", body, token=None, headers=headers)
 
 

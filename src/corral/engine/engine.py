@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from corral.engine.requests import Requests
     from corral.engine.settings import Settings
     from corral.engine.telling import Listener
+    from corral.engine.triggers import Triggers
     from corral.engine.work import Work
 
 Say = Callable[[str], None]
@@ -144,6 +145,13 @@ class Engine:
         from corral.engine.settings import Settings  # noqa: PLC0415
 
         return Settings(self.home)
+
+    @cached_property
+    def triggers(self) -> Triggers:
+        """What starts runs when it is called, or when a branch moves."""
+        from corral.engine.triggers import Triggers  # noqa: PLC0415
+
+        return Triggers(self)
 
     @property
     def webhooks(self) -> Webhooks:

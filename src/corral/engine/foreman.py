@@ -103,6 +103,7 @@ class Foreman:
         self._looked = now
         inbox.answer_due(self._engine.store, now)
         await self._engine.automation.start_due(self._vet)
+        await self._engine.triggers.start_moved(self._vet)
         if self._resume:
             self._left += [run for run in (*self._answered(), *self._refilled(now)) if run not in self._left]
 

@@ -65,6 +65,12 @@ def starts(store: Store, what: str, since: float) -> tuple[int, int]:
     )
 
 
+def landed_by(store: Store, what: str, commit: str) -> str | None:
+    """Return which run of those that something started has moved a branch to this commit."""
+    rows = store.rows("landed_by", what=what, commit=commit)
+    return rows[0]["run"] if rows else None
+
+
 def put_webhook(store: Store, record: WebhookRecord) -> None:
     with store.transaction():
         store.do("put_webhook", id=record.id, record=ENCODER.encode(record))

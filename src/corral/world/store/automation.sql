@@ -35,6 +35,10 @@ SELECT count(*) AS count FROM starts WHERE what = :what AND at > :since
 SELECT count(*) AS count FROM starts s JOIN runs r ON r.id = s.run
 WHERE s.what = :what AND r.status IN ('queued', 'running', 'paused', 'waiting')
 
+-- name: landed_by
+SELECT m.run FROM starts s JOIN merges m ON m.run = s.run
+WHERE s.what = :what AND json_extract(m.record, '$.after') = :commit LIMIT 1
+
 -- name: put_webhook
 INSERT INTO webhooks (id, record, seen) VALUES (:id, :record, 0) ON CONFLICT (id) DO UPDATE SET record = excluded.record
 

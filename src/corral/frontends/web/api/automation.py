@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -10,8 +11,8 @@ from msgspec import Meta, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.automation import TooMany
 from corral.engine.document import moment
+from corral.engine.triggers import TooMany, occasion
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission, Word
 from corral.frontends.web.auth import Admin, Caller, Reader
@@ -52,9 +53,11 @@ class ScheduleShown(Struct, frozen=True, kw_only=True):
 
 
 class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request that is made when it is called; {{payload.…}} in its task is filled from the call."""
+    """A request that is made when it is called, or when a branch moves; {{payload.…}} in its task is filled."""
 
     request: Submission
+    when: Word = ""  #: a condition over `payload` and `event`; empty: always
+    branch: Word = ""  #: of the request's repository: new commits on it are an occasion too
     secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
     most_open: Few = 4
     per_hour: Few = 30
@@ -64,10 +67,23 @@ class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class TriggerShown(Struct, frozen=True, kw_only=True):
     name: str
     request: RunRequest
+    when: str
+    branch: str
     most_open: int
     per_hour: int
     enabled: bool
+    seen: str = ""  #: the commit at which the watched branch was seen last
+    last: str = ""  #: the run that the watched branch started last, or why it did not
+    last_at: str | None = None
     secret: str | None = None  #: only in the answer that made it
+
+
+class NotStarted(Struct, frozen=True, kw_only=True):
+    """A call that was understood, and started nothing."""
+
+    trigger: str
+    reason: str
+    run: None = None
 
 
 @router.get("/schedules", responses=gives(list[ScheduleShown]))
@@ -100,7 +116,7 @@ async def drop_schedule(name: str, site: Here, _: Admin) -> Response:
 
 @router.get("/triggers", responses=gives(list[TriggerShown]))
 async def triggers(site: Here, _: Reader) -> Response:
-    return answer([structs.replace(_trigger(record), secret=None) for record in site.engine.automation.triggers()])
+    return answer([structs.replace(_trigger(record), secret=None) for record in site.engine.triggers.all()])
 
 
 @router.put("/triggers/{name}", responses=gives(TriggerShown), openapi_extra=takes(Trigger))
@@ -112,38 +128,49 @@ async def put_trigger(name: str, request: Request, site: Here, caller: Admin) ->
         secret=wanted.secret or "",
         request=_vetted(site, caller, wanted.request),
         by=caller.by,
+        when=wanted.when,
+        branch=vetting.branch(wanted.branch or None) or "",
         most_open=wanted.most_open,
         per_hour=wanted.per_hour,
         enabled=wanted.enabled,
     )
-    return answer(_trigger(site.engine.automation.put_trigger(record)))
+    return answer(_trigger(await site.engine.triggers.put(record)))
 
 
 @router.delete("/triggers/{name}", status_code=204)
 async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
-    site.engine.automation.drop_trigger(name)
+    site.engine.triggers.drop(name)
     return Response(status_code=204)
 
 
 @router.post(
-    "/triggers/{name}", status_code=202, responses=gives(Run, 202, "Queued."), openapi_extra=takes(dict[str, Any])
-)
+    "/triggers/{name}", status_code=202, openapi_extra=takes(dict[str, Any]),
+    responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
+)  # fmt: skip
 async def call(name: str, request: Request, site: Here) -> Response:
     """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
     address = request.client.host if request.client else "-"
     site.limiter.before_check(address)
-    raw = await request.body()
-    record = site.engine.automation.called(name, request.headers, raw)
+    raw, sent = await request.body(), request.headers
+    record = site.engine.triggers.called(name, sent, raw)
     if record is None:
         site.limiter.was_wrong(address)
         raise Refused(401, "signature", "there is no such trigger, or the signature is wrong or old")
     site.limiter.asked(f"trigger {name}")
-    once = request.headers.get("webhook-id") or request.headers.get("x-github-delivery") or secrets.token_hex(8)
+    once = sent.get("webhook-id") or sent.get("x-github-delivery") or secrets.token_hex(8)
     try:
-        run = await site.engine.automation.fire(record, once[:200], raw, site.vet)
+        fired = await site.engine.triggers.fire(record, occasion(once[:200], _event(sent), raw), site.vet)
     except TooMany as error:
         raise Refused(429, "too_many", str(error), hint=error.hint, retry_seconds=error.retry_seconds) from error
-    return answer(site.engine.show(run), 202, {"Location": f"/api/v1/runs/{run}"})
+    if fired.run is None:
+        return answer(NotStarted(trigger=name, reason=fired.reason))
+    return answer(site.engine.show(fired.run), 202, {"Location": f"/api/v1/runs/{fired.run}"})
+
+
+def _event(sent: Mapping[str, str]) -> str:
+    """Return what kind of call it is, where the forge says so beside the body."""
+    names = ("x-github-event", "x-gitea-event")
+    return next((sent[name][:200] for name in names if name in sent), "")
 
 
 def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
@@ -170,8 +197,13 @@ def _trigger(record: TriggerRecord) -> TriggerShown:
     return TriggerShown(
         name=record.name,
         request=record.request,
+        when=record.when,
+        branch=record.branch,
         most_open=record.most_open,
         per_hour=record.per_hour,
         enabled=record.enabled,
+        seen=record.seen,
+        last=record.last,
+        last_at=None if record.last_at is None else moment(record.last_at),
         secret=record.secret,
     )

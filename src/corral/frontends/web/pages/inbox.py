@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.site import Here, Site
@@ -31,7 +32,7 @@ async def count(site: Here, _: Reader) -> Response:
 async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
     """Answer one; the agent that waits for it hears it at once."""
     text = (await form(request)).get("answer", "").strip()
-    given = await site.engine.inbox.answer(number, text, caller.by)
+    given = await settle(site, caller, number, text)
     return frame.show(request, caller, "_inbox.html", **_values(site, given))
 
 

@@ -90,7 +90,7 @@ async def drop(kind: str, name: str, request: Request, site: Here, caller: Admin
     if kind == "schedules":
         site.engine.automation.drop_schedule(name)
     elif kind == "triggers":
-        site.engine.automation.drop_trigger(name)
+        site.engine.triggers.drop(name)
     else:
         raise Refused(404, "not_found", f"there are no {kind}")
     return _shown(request, site, caller)
@@ -107,6 +107,6 @@ def _shown(
         request, caller, "_settings.html" if part else "settings.html",
         me=caller.token, tokens=site.engine.access.tokens() if admin else [], scopes=SCOPES, secret=secret,
         queue=site.engine.queue.state(), halted=site.engine.money.halted(),
-        schedules=site.engine.automation.schedules(), triggers=site.engine.automation.triggers(),
+        schedules=site.engine.automation.schedules(), triggers=site.engine.triggers.all(),
         hooks=hooks, dead=dead, hook=hook, home=site.engine.home, roots=site.settings.roots,
     )  # fmt: skip
