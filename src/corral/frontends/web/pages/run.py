@@ -15,6 +15,7 @@ from corral.engine import lines, viewing
 from corral.engine.viewing import View
 from corral.errors import NotFound
 from corral.flow import Node
+from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.shown import EventPage
 from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.described import answer
@@ -194,7 +195,7 @@ async def condense(run: str, site: Here, caller: Runner) -> Response:
 async def answer_entry(request: Request, run: str, number: str, site: Here, caller: Runner) -> Response:
     """Answer what the run waits for; if nothing drives it, it is opened anew."""
     given = (await form(request)).get("answer", "")
-    entry = await site.engine.inbox.answer(number, given, caller.by)
+    entry = await settle(site, caller, number, given)
     name = site.engine.find(run)
     if not site.engine.driven(name):
         return frame.go_to(f"/runs/{name}")
