@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import Struct
+
 
 class CorralError(Exception):
     """Our fault, or the machine's: a front end prints it as `error:` with its `hint:` and exits with `exit_code`."""
@@ -19,11 +23,29 @@ class BadRequest(CorralError):
     exit_code = 2
 
 
-class BadFlow(BadRequest):
-    """A flow file with mistakes: all of them, a line each."""
+class FlowMistake(Struct, frozen=True):
+    """Something wrong in a flow file, and where."""
 
-    def __init__(self, mistakes: list[str]) -> None:
-        super().__init__("\n".join(mistakes))
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}" + (f" (hint: {self.hint})" if self.hint else "")
+
+
+class BadFlow(BadRequest):
+    """A flow file with mistakes: all of them, a line each; of very many the first."""
+
+    MOST = 500
+
+    def __init__(self, mistakes: Sequence[FlowMistake]) -> None:
+        more = len(mistakes) - self.MOST
+        lines = [str(each) for each in mistakes[: self.MOST]]
+        super().__init__("\n".join([*lines, f"{mistakes[0].file}: and {more} mistakes more"] if more > 0 else lines))
+        self.mistakes = tuple(mistakes)
 
 
 class Stopped(CorralError):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from corral.rules.flows.checking import FIELDS
 from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, write
 
@@ -91,6 +92,28 @@ def test_names_are_known_only_where_they_come_before(corral: Corral) -> None:
     assert "flow.yaml:5:11: `when` of `beside` names `first`" in outcome.err
     assert "flow.yaml:5:11: `when` of `beside` names `third`" in outcome.err
     assert len(outcome.err.splitlines()) == 4
+
+
+def test_mistakes_as_json_with_keys_twice_and_fields_that_nobody_has(corral: Corral) -> None:
+    outcome = check(
+        corral,
+        """nodes:
+  a: {task: x, output: {verdict: [yes, no]}, task: y}
+  b: {needs: [a], race: [], task: "{{a.colour}} {{nodes.a.output.verdict}} {{a.output.words}}"}
+  b: {run: "true"}
+""",
+        "--json",
+    )
+    assert outcome.code == 2, outcome
+    assert outcome.err == ""
+    assert [(each["line"], each["column"], each["message"], each["hint"]) for each in outcome.json] == [
+        (2, 46, "`task` stands here twice", "first in line 2"),
+        (3, 6, "`a.colour` is nothing that a node has", "known: " + ", ".join(FIELDS)),
+        (3, 6, "the output of `a` has no `words`", "it has: verdict"),
+        (3, 25, "`race` names nobody", "name one or more: race: [claude, codex]"),
+        (4, 3, "`b` stands here twice", "first in line 3"),
+    ]
+    assert {each["file"] for each in outcome.json} == {str(corral.root / "flow.yaml")}
 
 
 BAD = {

@@ -17,18 +17,16 @@ from corral.config import Config
 from corral.engine import briefing, recording
 from corral.engine.outfit import outfit
 from corral.engine.routing import History, routed
-from corral.errors import BadFlow, BadRequest
+from corral.errors import BadFlow, BadRequest, FlowMistake
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
 from corral.rules.flows import shapes
 from corral.rules.flows.reading import Known, read_flow
-from corral.rules.flows.tree import Mistake
 from corral.rules.routing import AUTO
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
-MOST_MISTAKES = 500  #: of one flow file that are told
 TEMPLATES = Path(__file__).parent.parent / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
@@ -85,14 +83,9 @@ def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
     )
     found = read_flow(request.flow or "", known, request.inputs)
     if found.flow is None:
-        file, more = request.flow_file or "flow", len(found.mistakes) - MOST_MISTAKES
-        lines = [f"{file}:{each.line}:{each.column}: {each.message}{_hint(each)}" for each in found.mistakes]
-        raise BadFlow(lines if more <= 0 else [*lines[:MOST_MISTAKES], f"{file}: and {more} mistakes more"])
+        file = request.flow_file or "flow"
+        raise BadFlow([FlowMistake(file, each.line, each.column, each.message, each.hint) for each in found.mistakes])
     return found.flow
-
-
-def _hint(mistake: Mistake) -> str:
-    return f" (hint: {mistake.hint})" if mistake.hint else ""
 
 
 def _nested(name: str, folders: Iterable[Path]) -> str | None:

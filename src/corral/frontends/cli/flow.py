@@ -14,12 +14,12 @@ from corral.engine import pictures
 from corral.engine.engine import Engine
 from corral.engine.flowing import template, template_names
 from corral.engine.submit import Submission
-from corral.errors import BadRequest
+from corral.errors import BadFlow, BadRequest
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.look import json_option
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.run import submitted
+from corral.frontends.cli.run import detached, submitted
 from corral.frontends.cli.words import table
 from corral.model import Request, Run
 
@@ -50,9 +50,18 @@ def _inputs(command: F) -> F:
 @_inputs
 @json_option
 def check(file: str, *, as_json: bool, **options: Any) -> int:  # noqa: ANN401 -- what Click hands over
-    """Find everything that is wrong with FILE: each mistake with its line and column, on stderr, exit code 2."""
+    """Find everything that is wrong with FILE: each mistake with its line and column, exit code 2.
+
+    They stand on stderr, a line each; with --json as a list on stdout. Without any --input, inputs may have no value.
+    """
     draft = not options["inputs"]  # who gives some means all of them
-    found = _prepared(flow_request(file, draft=draft, **options)).plan.flow
+    try:
+        found = _prepared(flow_request(file, draft=draft, **options)).plan.flow
+    except BadFlow as bad:
+        if not as_json:
+            raise
+        click.echo(msgspec.json.encode(bad.mistakes).decode())
+        return bad.exit_code
     if as_json:
         click.echo(msgspec.json.encode({"name": found.name, "nodes": [node.id for node in found.nodes]}).decode())
     else:
@@ -86,13 +95,16 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
+@click.option("--detach", is_flag=True, help="Queue it and return: a server takes it up, or a process of its own.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @json_option
-def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
+def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Carry FILE out. Stop it from any terminal, close the laptop, `corral resume` it tomorrow."""
     request = flow_request(file, **options)
     if dry:
         return _dry_run(request, as_json=as_json)
+    if detach:
+        return detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
         name = await submitted(engine, request, shown)
@@ -109,11 +121,14 @@ def run_(file: str, *, dry: bool, quiet: bool, as_json: bool, **options: Any) ->
 @flow.command()
 @click.argument("name", required=False)
 @click.argument("file", required=False)
-def new(name: str | None, file: str | None) -> int:
+@json_option
+def new(name: str | None, file: str | None, *, as_json: bool) -> int:
     """Begin a flow file from a template: NAME.yaml, or FILE. Without a name, list the templates."""
     if name is None:
         rows = [(each, template(each).partition("\n")[0].lstrip("# ")) for each in template_names()]
-        click.echo("\n".join(table(("template", "what it does"), rows)))
+        listed = [{"template": each, "what": what} for each, what in rows]
+        text = msgspec.json.encode(listed).decode() if as_json else "\n".join(table(("template", "what it does"), rows))
+        click.echo(text)
         return 0
     text = template(name)
     target = Path(file or f"{name}.yaml")
@@ -124,6 +139,9 @@ def new(name: str | None, file: str | None) -> int:
         raise BadRequest(f"{target} is there already", hint=f"another name: corral flow new {name} FILE") from None
     except OSError as error:
         raise BadRequest(f"{target}: {error.strerror}") from error
+    if as_json:
+        click.echo(msgspec.json.encode({"template": name, "file": str(target)}).decode())
+        return 0
     click.echo(f"{target}: look with `corral flow graph {target}`, run with `corral flow run {target}`")
     return 0
 

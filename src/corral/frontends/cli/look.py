@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from corral.engine import document
-from corral.engine.engine import Engine, RunLine
+from corral.engine.engine import Engine
+from corral.engine.history import RunLine
 from corral.errors import BadRequest
 from corral.events import Condensed, Stored
 from corral.frontends.cli import words

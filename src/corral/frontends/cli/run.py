@@ -126,7 +126,7 @@ def run(  # noqa: PLR0913 -- what Click hands over
     if explain:
         return _explain(request, as_json=as_json)
     if detach:
-        return _detach(request, priority, as_json=as_json)
+        return detached(request, as_json=as_json)
 
     async def work(engine: Engine, shown: Plain) -> Run:
         name = await submitted(engine, request, shown)
@@ -169,13 +169,15 @@ def _explain(request: Request, *, as_json: bool) -> int:
     return 0
 
 
-def _detach(request: Request, priority: int, *, as_json: bool) -> int:
+def detached(request: Request, *, as_json: bool) -> int:
+    """Queue a run and return: a server takes it up, or a process of its own."""
+
     def say(text: str) -> None:
         click.echo(text, err=True)
 
     engine = Engine()
     try:
-        run = asyncio.run(engine.requests.enqueue(request, Ticket(by=who(), priority=priority), say))
+        run = asyncio.run(engine.requests.enqueue(request, Ticket(by=who(), priority=request.priority), say))
         say(asyncio.run(engine.drives.to_background(run)))
         shown = engine.show(run)
     finally:

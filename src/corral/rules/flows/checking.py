@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -12,6 +13,7 @@ from corral.rules.flows.table import Mistakes
 from corral.rules.flows.tree import Place
 
 MOST_LISTED = 12  #: names in a hint
+FIELDS = ("status", "reason", "output", "commit", "branch", "files_changed", "cost_usd", "agent")  #: of a node's result
 
 
 def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistakes) -> None:
@@ -29,6 +31,9 @@ def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistak
     inputs = {name.removeprefix(prefix) for name in flow.inputs if "/" not in name.removeprefix(prefix)}
     for node in own:
         _names(node, above, inputs, places[node.id], mistakes)
+        asked = [path for path in _paths(node) if path[0] not in inputs and above.has(node.id, path[0])]
+        for path in asked:
+            _asked(path, nodes[prefix + path[0]], places[node.id], mistakes)
     shares = [node.share for node in own if node.share is not None]
     if sum(shares) > 1.001:
         place = places[next(node.id for node in own if node.share is not None)]
@@ -131,6 +136,32 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
             mistakes.add(
                 place, f"`{key}` of `{node.id.rpartition('/')[2]}` names `{name}`, which is not known there", hint
             )
+
+
+def _paths(node: Node) -> list[tuple[str, ...]]:
+    """Return everything that a node's texts and expressions ask for."""
+    found: list[tuple[str, ...]] = []
+    expressions = (node.when, node.for_each, node.repeat.until if node.repeat else None)
+    with contextlib.suppress(Wrong):  # told where it was read
+        found += [path for text in expressions if text for path in Expression(text).paths()]
+    if node.kind != "merge":
+        with contextlib.suppress(Wrong):
+            found += [path for text in (node.task.prompt, *node.task.checks) for path in filling.paths(text)]
+    return found
+
+
+def _asked(path: tuple[str, ...], of: Node, place: Place, mistakes: Mistakes) -> None:
+    """Look whether a node has what is asked of it: one of its fields, and of its output what it declares."""
+    if len(path) > 1 and path[1] not in FIELDS:
+        mistakes.add(place, f"`{path[0]}.{path[1]}` is nothing that a node has", f"known: {', '.join(FIELDS)}")
+        return
+    shape = of.output or {}
+    whole = of.for_each or of.reduce or shape.get("additionalProperties") is True
+    if len(path) < 3 or path[1] != "output" or shape.get("type") != "object" or whole:
+        return
+    fields = sorted(shape.get("properties", {}))
+    if path[2] not in fields:
+        mistakes.add(place, f"the output of `{path[0]}` has no `{path[2]}`", f"it has: {listed(fields)}")
 
 
 def _of(text: str) -> set[str]:

@@ -49,6 +49,11 @@ class Expression:
                     pass
         return found - {*WORDS, "len"}
 
+    def paths(self) -> list[tuple[str, ...]]:
+        """Return what it asks for, a step each: `review.output.verdict`; `nodes.` at the start is left out."""
+        found = [_path(part) for part in ast.walk(self._tree) if isinstance(part, ast.Attribute | ast.Subscript)]
+        return [path[1:] if path[0] == "nodes" else path for path in found if path]
+
     def value(self, known: Mapping[str, Any]) -> Any:
         return _value(self._tree, known)
 
@@ -93,6 +98,18 @@ def _allow(part: ast.AST) -> None:
             return
         raise Wrong("only `len(...)` can be called")
     raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+
+
+def _path(part: ast.expr) -> tuple[str, ...]:
+    """Return the names of a path; nothing where it has other parts."""
+    match part:
+        case ast.Name(id=name):
+            return (name,)
+        case ast.Attribute(value=inner, attr=name) | ast.Subscript(value=inner, slice=ast.Constant(value=str(name))):
+            before = _path(inner)
+            return (*before, name) if before else ()
+        case _:
+            return ()
 
 
 def _value(part: ast.expr, known: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911 -- one line for each kind of part

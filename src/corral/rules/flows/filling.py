@@ -19,6 +19,11 @@ def names(text: str) -> set[str]:
     return {name for place in _places(text) for name in place.names()}
 
 
+def paths(text: str) -> list[tuple[str, ...]]:
+    """Return what a text's places ask for."""
+    return [path for place in _places(text) for path in place.paths()]
+
+
 def fill(text: str, known: Mapping[str, Any]) -> str:
     """Fill every place of a text; what is filled in is text, and its own braces mean nothing."""
     return PLACE.sub(lambda found: _words(Expression(found.group(1)).value(known)), text)

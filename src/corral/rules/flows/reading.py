@@ -50,7 +50,7 @@ def read_flow(text: str, known: Known, given: Mapping[str, Any] | None = None) -
     """Read a flow file; `given` are the person's values for its inputs."""
     mistakes = Mistakes()
     try:
-        tree = read(text)
+        tree = read(text, mistakes.found)
     except Unreadable as unreadable:
         return Read(None, (unreadable.mistake,))
     flow = _Reader(known, mistakes).flow(tree, given or {})
@@ -158,6 +158,9 @@ class _Reader:
             table.wrong("a node has either `agent` or `race`", "", "race")
         racing = merged.texts("race") if merged.has("race") and not table.has("agent") else ()
         named = racing or merged.texts("agent")
+        for key in ("race", "agent"):
+            if table.plain(key) == []:
+                table.wrong(f"`{key}` names nobody", "name one or more: race: [claude, codex]", key)
         choices = [choice for text in named for choice in self._choices(text, merged)]
         share = merged.number("share")
         repeat = merged.table("repeat")
@@ -223,7 +226,7 @@ class _Reader:
         known = structs.replace(self._known, draft=False)  # what it is given stands in this file
         inner = _Reader(known, Mistakes(), f"{name}/", (*self._path, file))
         try:
-            flow = inner.flow(read(text), given)
+            flow = inner.flow(read(text, inner._mistakes.found), given)
         except Unreadable as unreadable:
             table.wrong(f"{file}:{unreadable.mistake.line}: {unreadable.mistake.message}", "", "flow")
             return []

@@ -45,8 +45,16 @@ class Unreadable(ValueError):
         self.mistake = mistake
 
 
-def read(text: str) -> Place:
-    """Read a document."""
+def read(text: str, twice: list[Mistake] | None = None) -> Place:
+    """Read a document. Keys that stand there twice are told in `twice`, and the first counts; without it they raise."""
+    found: list[Mistake] = [] if twice is None else twice
+    document = _read(text, found)
+    if found and twice is None:
+        raise Unreadable(found[0])
+    return document
+
+
+def _read(text: str, twice: list[Mistake]) -> Place:
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(
             Mistake(1, 1, "a flow file is shorter than 512 KB", "put long texts into files of the repository")
@@ -56,7 +64,7 @@ def read(text: str) -> Place:
     try:
         reader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml 40 times slower
         parse = cast("Any", yaml).parse
-        return _document(iter(parse(text, Loader=reader)))
+        return _document(iter(parse(text, Loader=reader)), twice)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = " ".join(str(getattr(error, "problem", None) or str(error).partition("\n")[0]).split())
@@ -73,7 +81,7 @@ def _place(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - before.rfind("\n")
 
 
-def _document(events: Iterator[Any]) -> Place:
+def _document(events: Iterator[Any], twice: list[Mistake]) -> Place:
     found: Place | None = None
     for event in events:
         match type(event).__name__:
@@ -82,11 +90,11 @@ def _document(events: Iterator[Any]) -> Place:
             case _ if found is not None:
                 raise _refused(event, "there is more than one document", "one file holds one flow")
             case _:
-                found = _node(event, events, 0)
+                found = _node(event, events, 0, twice)
     return found or Place(None, 1, 1)
 
 
-def _node(event: Any, events: Iterator[Any], depth: int) -> Place:
+def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -> Place:
     kind = type(event).__name__
     if kind == "AliasEvent" or getattr(event, "anchor", None):
         raise _refused(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
@@ -101,25 +109,25 @@ def _node(event: Any, events: Iterator[Any], depth: int) -> Place:
         case "SequenceStartEvent":
             items: list[Place] = []
             while type(inner := next(events)).__name__ != "SequenceEndEvent":
-                items.append(_node(inner, events, depth + 1))
+                items.append(_node(inner, events, depth + 1, twice))
             return Place(items, line, column)
         case _:
-            return Place(_table(events, depth), line, column)
+            return Place(_table(events, depth, twice), line, column)
 
 
-def _table(events: Iterator[Any], depth: int) -> dict[str, tuple[Place, Place]]:
+def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str, tuple[Place, Place]]:
     table: dict[str, tuple[Place, Place]] = {}
     while type(event := next(events)).__name__ != "MappingEndEvent":
         if type(event).__name__ != "ScalarEvent":
             raise _refused(event, "a key is a plain word", "")
         key = Place(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
-        value = _node(next(events), events, depth + 1)
+        value = _node(next(events), events, depth + 1, twice)
         if event.value in table:
             first = table[event.value][0].line
-            raise Unreadable(
-                Mistake(key.line, key.column, f"`{event.value}` stands here twice", f"first in line {first}")
-            )
-        table[event.value] = (key, value)
+            words = f"`{event.value}` stands here twice"
+            twice.append(Mistake(key.line, key.column, words, f"first in line {first}"))
+        else:
+            table[event.value] = (key, value)
     return table
 
 
