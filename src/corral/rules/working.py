@@ -27,7 +27,7 @@ class Moment(Struct, frozen=True):
     now: float
     stopping: str | None = None
     allowed_usd: float = 0.0
-    held: Container[str] = frozenset()  #: nodes that are paused
+    held: Container[str] = frozenset[str]()  #: nodes that are paused
 
 
 class Work:
