@@ -83,3 +83,38 @@ def test_what_was_stored_before_the_disk_was_full_can_be_read(corral: Corral, re
     assert "make room" in said, said
     assert '"text":"words"' in said
     assert "third 0" in said
+
+
+def test_a_merge_for_whose_files_there_is_no_room_is_as_if_it_never_was(corral: Corral, repo: Repo) -> None:
+    names = [f"f{number}.bin" for number in range(8)]
+    corral.agent(
+        "mine", f"for f in {' '.join(names)}; do head -c 300000 /dev/urandom > $f; done; echo new > n.txt; rm old.txt"
+    )
+    repo.commit({**dict.fromkeys(names[:4], "small\n"), "old.txt": "old\n"})
+    disk = corral.root / "disk"
+    disk.mkdir()
+    script = corral.root / "session.sh"
+    looks = f"cd {disk}/repo; git status --porcelain; git rev-parse HEAD; sha1sum *.*; ls .git | grep index"
+    script.write_text(
+        f"cp -a {repo.folder} {disk}/repo; cd {disk}/repo\n"
+        "$CORRAL run t --agent mine --retries 0 --json > /dev/null || exit 9\n"
+        f"({looks}) > {corral.root}/before\n"
+        f"cat /dev/zero > {disk}/ballast 2> /dev/null; truncate -s -1M {disk}/ballast\n"
+        f'cd {disk}/repo; $CORRAL merge @last; echo "full $?"\n'
+        f"({looks}) > {corral.root}/after; $CORRAL show @last --json\n"
+        f'rm {disk}/ballast; cd {disk}/repo; $CORRAL merge @last; echo "room $?"; cat n.txt; git status --porcelain\n'
+        f'$CORRAL undo @last; echo "undo $?"; ({looks}) > {corral.root}/undone\n'
+    )
+    steps = f"mount -t tmpfs -o size=8m,mode=0755 none {disk}"
+    with in_private_mounts(steps, ["sh", str(script)]) as program:
+        outcome = Corral(corral.root / "other", program)(env={**corral.env, "CORRAL": corral.program[0]})
+    said = outcome.out + outcome.err
+    assert "full 2" in said, said
+    assert "nothing was moved" in said
+    assert "the disk is full: make room" in said
+    assert '"merge":{"status":"ready"' in said
+    before, after, undone = ((corral.root / name).read_text() for name in ("before", "after", "undone"))
+    assert after == before
+    assert "room 0" in said, said
+    assert "undo 0" in said
+    assert undone == before

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from corral.engine.landing import Lander
 from corral.merging import MergeRecord
@@ -135,6 +136,62 @@ def test_cut_off_when_all_was_done_but_told(cut: Cut) -> None:
     asyncio.run(steps())
     assert is_new(cut)
     assert cut.state() == "merged"
+
+
+def test_cut_off_with_changes_put_aside_they_come_back(cut: Cut) -> None:
+    cut.repo.write({"src/b.txt": "two\n" * 50 + "a person's own line\n"})
+    before = looks(cut.repo)
+
+    async def steps() -> None:
+        checkout = await cut.checkout()
+        env = await merging.neutral(cut.repository)
+        with landing.held(checkout):
+            stash = await landing.put_aside(checkout, "refs/corral/stashes/r-1", env)
+            assert stash
+            aside = ((str(cut.repo.folder), stash),)
+            merges.save(cut.store, structs.replace(cut.record, stashes=aside))
+            await landing.clear(checkout, cut.before, env)
+            landing.adopt(checkout)
+        assert "own line" not in (cut.repo.folder / "src/b.txt").read_text()
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert looks(cut.repo) == before
+    assert cut.state() == "dropped"
+
+
+def test_what_could_neither_follow_nor_go_back_is_ended_by_the_next(cut: Cut) -> None:
+    """As on a disk that is full and stays full: the ref has moved, the files are of both sorts."""
+
+    async def steps() -> None:
+        await cut.move()
+        checkout = await cut.checkout()
+        with landing.held(checkout):
+            cut.repo.write({"a.txt": "new\n", "src/b.txt": "TWO\nTW"})
+        await cut.lander.recover()
+
+    asyncio.run(steps())
+    assert is_new(cut)
+    assert cut.state() == "merged"
+
+
+@pytest.mark.parametrize("torn", ["", "TWO\nTW", "TWO\n" * 50])
+def test_files_that_could_not_follow_go_back_but_for_what_a_person_wrote(cut: Cut, torn: str) -> None:
+    before = looks(cut.repo)
+
+    async def steps() -> None:
+        checkout = await cut.checkout()
+        env = await merging.neutral(cut.repository)
+        with landing.held(checkout):
+            cut.repo.write({"a.txt": "new\n", "src/b.txt": torn, "deep/n.txt": ""})
+            (cut.repo.folder / "c.txt").unlink()
+            await landing.back_out(checkout, cut.before, cut.after, env)
+            assert looks(cut.repo) == before
+            cut.repo.write({"a.txt": "a person's\n"})
+            await landing.back_out(checkout, cut.before, cut.after, env)
+
+    asyncio.run(steps())
+    assert (cut.repo.folder / "a.txt").read_text() == "a person's\n"
 
 
 def test_the_lock_of_another_git_is_respected(cut: Cut) -> None:

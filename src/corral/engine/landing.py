@@ -13,7 +13,7 @@ from corral.errors import BadRequest, CorralError
 from corral.merging import MergeRecord, Place
 from corral.world import landing, merging
 from corral.world.git import Repository, locked
-from corral.world.landing import Checkout
+from corral.world.landing import Checkout, HalfDone
 from corral.world.store import merges
 from corral.world.store.sqlite import Store
 
@@ -55,6 +55,8 @@ class Lander:
                     if str(checkout.folder) in dict(stashes) and record.before:
                         await landing.clear(checkout, record.before, env)
                 await self._move(found, record.ref, record.before, record.after, f"corral merge {record.run}")
+            except HalfDone:
+                raise  # it stays begun
             except CorralError:
                 await self._bring_back(found, record, record.before)
                 merges.drop(self.store, record)
@@ -101,10 +103,14 @@ class Lander:
                 await landing.follow(checkout, before, after, env)
                 moved.append(checkout)
         except CorralError as error:
-            for checkout in moved:
-                await landing.follow(checkout, after, before, env)
-            await landing.move_ref(place, ref, after, before, f"{why}: files could not follow")
-            raise BadRequest(f"nothing was moved: {error}", hint="see `git status` there") from error
+            try:
+                await landing.back_out(found[len(moved)], before, after, env)
+                for checkout in moved:
+                    await landing.follow(checkout, after, before, env)
+                await landing.move_ref(place, ref, after, before, f"{why}: files could not follow")
+            except CorralError as worse:
+                raise HalfDone(f"{error}; and back: {worse}", hint="make room; the next merge here ends it") from error
+            raise BadRequest(f"nothing was moved: {error}", hint=error.hint or "see `git status` there") from error
 
     async def _bring_back(self, found: Sequence[Checkout], record: MergeRecord, commit: str | None) -> None:
         env = await merging.neutral(self.repository)
@@ -139,6 +145,8 @@ class Lander:
             merges.save(self.store, record)
             try:
                 await self._move(found, record.ref, record.after, record.before, f"corral undo {record.run}")
+            except HalfDone:
+                raise
             except CorralError:
                 merges.save(self.store, structs.replace(record, state="merged"))
                 raise

@@ -22,7 +22,7 @@ from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
-from corral.world import git, plain_folder
+from corral.world import git, merging, plain_folder
 from corral.world.git import Found
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import at_least, probe, usual
@@ -249,9 +249,9 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
 async def _uncommitted(found: Found | None, named: str | None) -> list[str]:
     if found is None or named is not None or not (found.repository.folder / ".git").exists():
         return []
-    listed, _ = await asyncio.gather(
-        found.repository.git("status", "--porcelain=v1", "-z", fine=(0, 128)), found.repository.identity()
-    )
+    repository = found.repository
+    quiet, _ = await asyncio.gather(merging.neutral(repository), repository.identity())
+    listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"
     return [f"{files} not committed: agents start from the last commit and do not see that"] if count else []

@@ -121,7 +121,8 @@ class Repository:
         )
         if finished.code not in fine:
             words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
-            hint = "the disk is full: make room, then try again" if "No space left" in words else ""
+            full = any(sign in words for sign in ("No space left", "unable to write"))
+            hint = "the disk is full: make room, then try again" if full else ""
             raise GitTrouble(f"git {arguments[0]}: {words}", hint=hint)
         return finished
 

@@ -23,6 +23,10 @@ class Moved(GitTrouble):
     """The ref is not where it was: somebody else moved it meanwhile."""
 
 
+class HalfDone(GitTrouble):
+    """Files could neither follow nor go back: whoever comes next can end it."""
+
+
 class Checkout(Struct, frozen=True):
     """A work tree that has the branch checked out."""
 
@@ -200,7 +204,10 @@ def _goes_away(folder: Path, path: str, gone: set[str]) -> bool:
 
 
 async def follow(checkout: Checkout, before: str | None, after: str | None, env: Mapping[str, str]) -> None:
-    """Bring the files of a held checkout from one commit to another; nothing is changed where git refuses."""
+    """Bring the files of a held checkout from one commit to another; nothing is changed where git refuses.
+
+    Where it fails on the way, as on a full disk, files are half done: `back_out`.
+    """
     like = before or after or ""
     words = ("read-tree", "-m", "-u", before or empty_tree(like), after or empty_tree(like))
     await checkout.repository.git(*words, env=_with_index(checkout, env))
@@ -240,6 +247,23 @@ async def end_following(checkout: Checkout, before: str | None, after: str | Non
     for path in (*gone, *kept):
         await _remove_file(checkout.folder, path)
     await git("checkout-index", "--force", "-u", "-z", "--stdin", stdin=names, env=with_index)
+
+
+async def back_out(checkout: Checkout, before: str | None, after: str | None, env: Mapping[str, str]) -> None:
+    """Put files back that were on the way from one commit to another; the held index is still that of the first."""
+    like = before or after or ""
+    git = checkout.repository.git
+    old, new = before or empty_tree(like), after or empty_tree(like)
+    rows = (await git("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, old, new)).out.split(b"\0")
+    back: list[str] = []
+    for about, name in zip(rows[::2], rows[1::2], strict=False):
+        mode, _, old_blob, new_blob, _ = about.decode().removeprefix(":").split(" ")
+        path = os.fsdecode(name)
+        if await _is_half_done(checkout, path, (old_blob, new_blob), env):
+            await _remove_file(checkout.folder, path)  # what is new goes first: there may be no room for both
+            back += [path] if mode.strip("0") else []
+    names = b"".join(os.fsencode(path) + b"\0" for path in back)
+    await git("checkout-index", "--force", "-u", "-z", "--stdin", stdin=names, env=_with_index(checkout, env))
 
 
 async def _is_half_done(checkout: Checkout, path: str, blobs: Sequence[str], env: Mapping[str, str]) -> bool:

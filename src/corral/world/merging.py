@@ -41,9 +41,9 @@ class Combined(Struct, frozen=True):
     between: tuple[str, str] | None = None
 
 
-async def neutral(repository: Repository) -> dict[str, str]:
+async def neutral(repository: Repository, *, again: bool = False) -> dict[str, str]:
     """Return an environment in which git starts none of the programs that the repository's settings name."""
-    if repository.quiet:
+    if repository.quiet and not again:
         return repository.quiet
     listed = await repository.git("config", "--null", "--name-only", "--get-regexp", PROGRAMS, fine=(0, 1))
     pairs = list(QUIET)

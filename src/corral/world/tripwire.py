@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from corral.errors import GitTrouble
 from corral.model import Violation
+from corral.world import merging
 from corral.world.git import PLAIN_DIFF, Repository
 
 OWN_FOLDERS = ("workspaces", "logs", "locks", "folders", "caches")  #: of the state folder
@@ -65,7 +66,7 @@ class Told(Struct, frozen=True):
 
 
 async def look(around: Surroundings, *, thorough: bool = False) -> Snapshot:
-    """Take everything down; one git process, and with `thorough`, for attempts without a box, a second one."""
+    """Take everything down; two git processes, and with `thorough`, for attempts without a box, a third one."""
     repository = around.repository
     refs = await _refs(repository)
     return Snapshot(
@@ -104,7 +105,7 @@ async def save(repository: Repository, before: Snapshot, found: Iterable[Violati
     paths = sorted(each.path for each in found if each.kind == "checkout" and not each.path.startswith(FLAG))
     if not paths or _bare(repository):
         return b""
-    literal = {"GIT_LITERAL_PATHSPECS": "1"}
+    literal = {**await merging.neutral(repository, again=True), "GIT_LITERAL_PATHSPECS": "1"}
     words = ("diff", "--binary", "--full-index", *PLAIN_DIFF)
     parts: list[bytes] = []
     known: set[str] = set()
@@ -135,7 +136,9 @@ async def _checkout(repository: Repository, *, thorough: bool) -> dict[str, str]
         return {}
     asked = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
     # A checkout that git itself cannot look at (a filter that is not installed) is no reason to fail an attempt.
-    out = (await repository.git(*asked, fine=(0, 1, 128))).out
+    # Its settings are asked for each time: an agent without a box may have named programs there since.
+    quiet = await merging.neutral(repository, again=True)
+    out = (await repository.git(*asked, env=quiet, fine=(0, 1, 128))).out
     rows: dict[str, str] = {}
     for row in out.split(b"\0"):
         if row[:2] in (b"1 ", b"u ", b"? "):
