@@ -148,6 +148,21 @@ class Paid(Struct, frozen=True, kw_only=True):
         return self.input + self.output + self.cache_read + self.cache_write
 
 
+class Totals(Struct, frozen=True, kw_only=True):
+    """What all attempts of one agent and model that ended alike came to."""
+
+    agent: str
+    model: str
+    status: str
+    attempts: int
+    spent: float
+    reserved: float
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
 class Refusal(Struct, frozen=True):
     """Why something may not be spent: the limit that is in the way, and how it stands."""
 

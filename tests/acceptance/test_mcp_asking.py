@@ -179,7 +179,7 @@ def test_over_budget_with_a_warning_where_settings_say_so(corral: Corral) -> Non
             asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.3}
             result = await client.call_tool("engine_execute", asked)
             assert result.structured_content["status"] == "done"
-            assert "warning: the budget of this task is $0.3" in result.content[0].text
+            assert "warning: the budget of this task is $0.3" in str(result.content[0])
             again = await client.call_tool("engine_execute", asked)
             assert again.structured_content["status"] == "over_budget"
 
