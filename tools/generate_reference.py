@@ -82,6 +82,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
         "cheaper": "too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only",
+        "mcp_over_budget": "an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling",
     },
     "telemetry": {
         "otlp": "an OpenTelemetry collector (OTLP over HTTP), e.g. `http://127.0.0.1:4318`; needs `corral[otel]`",

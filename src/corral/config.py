@@ -52,7 +52,16 @@ KEYS: dict[str, tuple[str, ...]] = {
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
-    "budget": ("per_run_usd", "per_day_usd", "per_month_usd", "ceiling_usd", "unknown_cost_usd", "zone", "cheaper"),
+    "budget": (
+        "per_run_usd",
+        "per_day_usd",
+        "per_month_usd",
+        "ceiling_usd",
+        "unknown_cost_usd",
+        "zone",
+        "cheaper",
+        "mcp_over_budget",
+    ),
     "notify": ("bell", "desktop", "command", "webhook"),
     "telemetry": ("otlp",),
     "mcp.*": ("command", "env", "settings"),
@@ -430,11 +439,17 @@ def _budget(mine: _File, theirs: _File) -> Budget:
     """Take the limits of both: a repository's may only be besides the person's, so it narrows."""
     own, limits = _budget_table(mine), [*_limits(mine), *_limits(theirs)]
     _budget_table(theirs)
-    if unheard := {"zone", "unknown_cost_usd", "ceiling_usd", "cheaper"} & {*theirs.table("budget")}:
+    if unheard := {"zone", "unknown_cost_usd", "ceiling_usd", "cheaper", "mcp_over_budget"} & {*theirs.table("budget")}:
         key = min(unheard)
         raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {person_file()}")
     charge = 1.0 if own.unknown_cost_usd is None else own.unknown_cost_usd
-    return Budget(limits=tuple(limits), unknown_cost_usd=charge, zone=own.zone or "", cheaper=own.cheaper)
+    return Budget(
+        limits=tuple(limits),
+        unknown_cost_usd=charge,
+        zone=own.zone or "",
+        cheaper=own.cheaper,
+        mcp_over_budget=own.mcp_over_budget,
+    )
 
 
 def _budget_table(file: _File) -> BudgetTable:

@@ -80,6 +80,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     unknown_cost_usd: float | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
     cheaper: bool = False
+    mcp_over_budget: Literal["warn", "refuse"] = "refuse"
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -89,6 +90,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
+    mcp_over_budget: Literal["warn", "refuse"] = "refuse"  #: where a client over MCP cannot ask its person
 
 
 class Bound(Struct, frozen=True, kw_only=True):
@@ -144,6 +146,21 @@ class Paid(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """What all attempts of one agent and model that ended alike came to."""
+
+    agent: str
+    model: str
+    status: str
+    attempts: int
+    spent: float
+    reserved: float
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
 
 
 class Refusal(Struct, frozen=True):

@@ -168,6 +168,26 @@ def test_over_budget_without_anybody_to_ask(corral: Corral) -> None:
     play(work())
 
 
+def test_over_budget_with_a_warning_where_settings_say_so(corral: Corral) -> None:
+    """Nobody can be asked: it goes on, says so, and stays below the ceiling."""
+    repo = corral.repo()
+    agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
+    corral.config('[budget]\nceiling_usd = 0.9\nmcp_over_budget = "warn"')
+
+    async def work() -> None:
+        async with connected(corral) as client:
+            asked = {"path": str(repo.folder), "task": "x", "force_runtime": agent, "max_cost": 0.3}
+            result = await client.call_tool("engine_execute", asked)
+            assert result.structured_content["status"] == "done"
+            assert "warning: the budget of this task is $0.3" in str(result.content[0])
+            again = await client.call_tool("engine_execute", asked)
+            assert again.structured_content["status"] == "over_budget"
+
+    play(work())
+    entries = {entry["id"]: entry for entry in corral("inbox", "--all", "--json").json}
+    assert entries["1"]["answer"] == "raise 0.30"
+
+
 def test_budgets_are_set_hold_and_are_reset(corral: Corral) -> None:
     repo = corral.repo()
     agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")

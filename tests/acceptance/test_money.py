@@ -241,6 +241,11 @@ def test_costs_by_every_dimension(corral: Corral, repo: Repo) -> None:
     metrics = corral("cost", "--prometheus").out
     assert 'corral_spent_usd_total{agent="dear",model=""} 0.8' in metrics
     assert 'corral_attempts_total{agent="dear",status="done"} 2' in metrics
+    assert 'corral_tokens_total{agent="scripted",kind="input"} 1000' in metrics
+    corral("budget", "set", "--per-day", "3")
+    metrics = corral("cost", "--prometheus").out
+    assert 'corral_limit_usd{window="day",agent="",repo=""} 3' in metrics
+    assert 'corral_limit_spent_usd{window="day",agent="",repo=""} 0.9' in metrics
 
 
 def test_quotas_that_agents_met(corral: Corral, repo: Repo) -> None:

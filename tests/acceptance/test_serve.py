@@ -168,6 +168,9 @@ def test_health_metrics_agents_and_the_description(server: Server, repo: Repo) -
     metrics = server.ask("GET", "metrics").body.decode()
     assert "corral_queue_waiting 1" in metrics
     assert 'corral_runs{status="queued"} 1' in metrics
+    families = [line.split()[2] for line in metrics.splitlines() if line.startswith("# TYPE")]
+    assert len(families) == len(set(families))
+    assert {"corral_spent_usd_total", "corral_tokens_total", "corral_reserved_usd", "corral_limit_usd"} <= {*families}
     assert "scripted" in {agent["name"] for agent in server.client.agents()}
     described = server.ask("GET", "openapi.json").json
     assert described["openapi"].startswith("3.1")

@@ -15,7 +15,7 @@ from corral.money import Bound, Budget, CostOverview, CostTable, Limit, Quota, Q
 from corral.rules import budget, costs
 from corral.rules.costs import By
 from corral.world import clock, custody
-from corral.world.store import accounts, inbox, quotas
+from corral.world.store import accounts, inbox, paging, quotas
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 
@@ -143,17 +143,14 @@ def usual(store: Store, agent: str, model: str | None, kind: str | None) -> tupl
     return costs.usual(ledger(store).paid_before(agent, model, kind))
 
 
-def metrics(store: Store) -> str:
+def metrics(store: Store, settings: Budget) -> str:
     """Return what is known, for Prometheus."""
-    kept = ledger(store)
-    lines = kept.history()
-    runs = store.list_runs()
+    runs = paging.counts(store)
     gauges = {
-        "corral_reserved_usd": dollars(sum(line.reserved for line in lines)),
         "corral_inbox_waiting": float(len(inbox.waiting(store))),
-        "corral_runs_open": float(sum(run.status in OPEN for run in runs)),
+        "corral_runs_open": float(sum(count for status, count in runs.items() if status in OPEN)),
     }
-    return costs.prometheus(lines, gauges)
+    return costs.prometheus(ledger(store).totals(), standings(store, settings), gauges)
 
 
 def known_quotas(store: Store) -> list[Quota]:

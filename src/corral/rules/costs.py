@@ -9,7 +9,7 @@ from typing import Literal
 
 from corral.flow import known_as
 from corral.model import CostSource
-from corral.money import CostRow, CostTable, Paid
+from corral.money import CostRow, CostTable, Paid, Standing, Totals
 from corral.rules.budget import quantile
 
 By = Literal["agent", "account", "model", "day", "repo", "task-kind"]
@@ -79,28 +79,48 @@ def usual(paid: Sequence[float]) -> tuple[float, float, float] | None:
     return (quantile(paid, 0.1), quantile(paid, 0.5), quantile(paid, 0.9)) if len(paid) >= 3 else None
 
 
-def prometheus(lines: Iterable[Paid], gauges: Mapping[str, float]) -> str:
+def prometheus(totals: Iterable[Totals], standings: Iterable[Standing], gauges: Mapping[str, float]) -> str:
     """Write totals of all attempts, and what stands now, in the text format of Prometheus."""
-    spent: defaultdict[tuple[str, str], float] = defaultdict(float)
-    counts: defaultdict[tuple[str, str], float] = defaultdict(float)
-    tokens: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for line in lines:
-        spent[line.agent, line.model or ""] += line.spent
-        counts[line.agent, line.status] += 1
+    spent: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    tokens: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    held: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    for line in totals:
+        spent[line.agent, line.model] += line.spent
+        counts[line.agent, line.status] += line.attempts
+        held[line.agent,] += line.reserved
         for kind in ("input", "output", "cache_read", "cache_write"):
             tokens[line.agent, kind] += getattr(line, kind)
     parts = [
         *_family("corral_spent_usd_total", "counter", "US dollars charged", ("agent", "model"), spent),
         *_family("corral_attempts_total", "counter", "Attempts by how they ended", ("agent", "status"), counts),
         *_family("corral_tokens_total", "counter", "Tokens by kind", ("agent", "kind"), tokens),
+        *_family("corral_reserved_usd", "gauge", "US dollars held for attempts at work", ("agent",), held),
+        *_limits(standings),
     ]
     for name, value in gauges.items():
         parts += [f"# TYPE {name} gauge", f"{name} {value:g}"]
     return "\n".join(parts) + "\n"
 
 
+def _limits(standings: Iterable[Standing]) -> list[str]:
+    """Tell every limit of money, and how far it is used up where it has a sum."""
+    whole: dict[tuple[str, ...], float] = {}
+    used: dict[tuple[str, ...], float] = {}
+    for each in standings:
+        key = (each.limit.window, each.limit.agent, each.limit.repo)
+        whole[key] = min(each.limit.usd, whole.get(key, each.limit.usd))  # of two that say the same the lower holds
+        if each.spent is not None:
+            used[key] = each.spent
+    labels = ("window", "agent", "repo")
+    return [
+        *_family("corral_limit_usd", "gauge", "Limits of money", labels, whole),
+        *_family("corral_limit_spent_usd", "gauge", "US dollars spent of a limit in its present window", labels, used),
+    ]
+
+
 def _family(
-    name: str, kind: str, words: str, labels: tuple[str, str], values: Mapping[tuple[str, str], float]
+    name: str, kind: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
 ) -> list[str]:
     lines = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
     for key, value in sorted(values.items()):

@@ -122,7 +122,7 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
     since = time.time() - days * 86400 if days else 0.0
     with engine() as opened:
         if prometheus:
-            click.echo(money.metrics(opened.store), nl=False)
+            click.echo(money.metrics(opened.store, opened.settings.load(Path()).budget), nl=False)
             return
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget

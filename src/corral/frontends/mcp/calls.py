@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
+from pathlib import Path
 
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
@@ -31,6 +32,7 @@ class Call:
         self.going, self.engine, self.visitor = going, going.engine, visitor
         self._context, self._params = context, params
         self._told = 0
+        self.warnings: list[str] = []  #: what the client is told besides
         self._unanswered: set[str] = set()  # the person would not say
 
     @property
@@ -57,9 +59,12 @@ class Call:
                 await self._watched(run)
                 found = self.engine.show(run)
                 entry = self._question(run) if found.status in LEFT_TO_PERSON else None
-                if entry is None or not asking.can_ask(self._context):
+                if entry is None:
                     return found
-                if not await self._answer(entry, await asking.ask(self._context, entry)):
+                if not asking.can_ask(self._context):
+                    if not await self._goes_on(entry, found):
+                        return found
+                elif not await self._answer(entry, await asking.ask(self._context, entry)):
                     return self.engine.show(run)
                 if self.engine.show(run).status in LEFT_TO_PERSON:
                     await self.going.resume(run)
@@ -94,12 +99,20 @@ class Call:
         if task is not None:
             await asyncio.shield(task)
 
+    async def _goes_on(self, entry: Entry, run: Run) -> bool:
+        """Let a run go on past its budget with a warning, where nobody can be asked and settings say so."""
+        warns = self.engine.settings.load(Path(run.repo)).budget.mcp_over_budget == "warn"
+        if not warns or entry.about != "budget" or len(entry.choices) < 2:  # a ceiling offers no more
+            return False
+        self.warnings.append(f"warning: {entry.text} It went on: mcp_over_budget is warn ({entry.choices[0]})")
+        return await self._answer(entry, entry.choices[0])
+
     async def _answer(self, entry: Entry, words: str | None) -> bool:
         if words is None:
             self._unanswered.add(entry.id)
             return False
         try:
-            await self.engine.inbox.answer(entry.id, words, self.by)
+            await self.engine.inbox.answer(entry.id, words, self.by, here=True)
         except CorralError:
             return _entry(self.engine, entry.id) is None  # somebody else was quicker: that counts
         return True

@@ -33,7 +33,7 @@ def told_run(call: Call, run: Run) -> Told:
     failed = run.status not in GOOD
     if failed:
         words.insert(0, f"run {run.run} {run.status}: {run.reason or _why(run)}")
-    return Told(run, failed, "\n".join(words))
+    return Told(run, failed, "\n".join([*call.warnings, *words]))
 
 
 def _why(run: Run) -> str:

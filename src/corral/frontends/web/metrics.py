@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from corral import __version__
+from corral.engine import money
 from corral.frontends.web.site import Site
 
 
@@ -12,27 +14,19 @@ def text(site: Site) -> str:
     """Return all numbers; those of runs and attempts are of the whole store."""
     engine = site.engine
     queue = engine.queue.state(1)
-    runs, attempts = engine.history.run_counts(), engine.history.attempt_counts()
+    runs = engine.history.run_counts()
     return "".join(
         (
             _gauge("corral_info", "What serves.", [({"version": __version__}, 1)]),
             _gauge("corral_runs", "Runs by status.", [({"status": key}, n) for key, n in runs.items()]),
-            _gauge(
-                "corral_attempts", "Attempts by agent and status.",
-                [({"agent": agent, "status": status}, n) for agent, status, n, _ in attempts],
-            ),
-            _gauge(
-                "corral_cost_usd", "What is known of the cost of attempts, by agent.",
-                [({"agent": agent}, usd) for agent, usd in _sums((agent, usd) for agent, _, _, usd in attempts)],
-            ),
             _gauge("corral_queue_waiting", "Runs that wait to be taken up.", [({}, queue.count)]),
             _gauge("corral_queue_held", "1 while nothing is taken up.", [({}, int(queue.held))]),
             _gauge("corral_queue_concurrency", "Runs at once, at most.", [({}, queue.concurrency)]),
             _gauge("corral_driven", "Runs that this process drives.", [({}, len(site.foreman.driven))]),
-            _gauge("corral_inbox_waiting", "What waits for a person.", [({}, len(engine.inbox.entries()))]),
             _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
             _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
             _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),
+            money.metrics(engine.store, engine.settings.load(Path()).budget),
         )
     )  # fmt: skip
 
@@ -50,10 +44,3 @@ def _labels(labels: dict[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _sums(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    found: dict[str, float] = {}
-    for name, value in pairs:
-        found[name] = found.get(name, 0.0) + value
-    return list(found.items())

@@ -9,7 +9,7 @@ from typing import cast
 from msgspec import structs
 
 from corral.model import Attempt, CostSource
-from corral.money import Bound, Limit, Line, Paid, Refusal, Window
+from corral.money import Bound, Limit, Line, Paid, Refusal, Totals, Window
 from corral.world.store.sqlite import Store
 
 TINY = 1e-9  #: of a dollar: what adding up may get wrong
@@ -160,6 +160,11 @@ class Ledger:
     def history(self, since: float = 0.0, until: float = float("inf"), repo: str = "") -> list[Paid]:
         """Return every attempt of a time, oldest first."""
         return [_paid(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
+
+    def totals(self) -> list[Totals]:
+        """Return sums of everything: as many rows as there are agents, models and endings, however long it goes on."""
+        rows = self._store.rows("ledger_totals")
+        return [Totals(**{name: row[name] for name in Totals.__struct_fields__}) for row in rows]
 
     def paid_before(self, agent: str, model: str | None, kind: str | None, most: int = 200) -> list[float]:
         """Return what attempts like this one cost, newest first, where it is known."""
