@@ -13,7 +13,16 @@ import msgspec
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.config import KEYS, POWERFUL, Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
-from corral.model import CondensePolicy, RetryPolicy, RoutingRule, ScopeTable, Setup, SlotLimits, ToolboxRules
+from corral.model import (
+    ComplexityTable,
+    CondensePolicy,
+    RetryPolicy,
+    RoutingRule,
+    ScopeTable,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
 from corral.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -52,6 +61,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "cost_unit": "what that is counted in",
         "tokens": "the field or pattern that holds its tokens",
         "cost_usd": "a fixed price for each attempt",
+        "models": 'where `auto` chose it: a model by grade, `models = {complex = "opus", simple = "haiku"}`',
         "fallback": "who tries next when it cannot, in this order; of its family",
         "family": "agents of one family may stand in for each other",
         "role": "its role when none is asked for",
@@ -123,6 +133,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "role": "who it is to be",
         "reason": "what is said of the choice",
     },
+    "complexity": {
+        "types": "points of a type of task, e.g. `types = {bugfix = 20}`; see `corral run --strategy auto`",
+        "words": "points of a word of the task, e.g. `words = {kernel = 15, add = 0}`; 0 takes one out",
+        "other_type": "points of a task without a type",
+    },
     "condense": {
         "at": "share of the window at which an agent goes on from a summary; 0: only when it is too long, or asked for",
         "most": "so often in one attempt",
@@ -163,6 +178,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "toolbox": ToolboxRules,
     "limits": SlotLimits,
     "routing": RoutingRule,
+    "complexity": ComplexityTable,
     "workspace": Setup,
     "scope": ScopeTable,
 }

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from corral.flow import Grade
+
 
 class AgentProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
@@ -14,6 +16,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     like: str | None = None  #: the known agent that this one is, but for what is said here
     program: str | None = None
     model: str | None = None
+    models: Mapping[Grade, str] = field(default_factory=dict[Grade, str])  #: where `auto` chose the agent: by grade
     env: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     hosts: tuple[str, ...] = ()

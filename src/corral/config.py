@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.errors import BadRequest
 from corral.model import (
+    ComplexityTable,
     CondensePolicy,
     RetryPolicy,
     RoutingRule,
@@ -47,9 +48,11 @@ KEYS: dict[str, tuple[str, ...]] = {
         "budget",
         "limits",
         "routing",
+        "complexity",
         "telemetry",
     ),
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
+    "complexity": ("types", "words", "other_type"),
     "limits": ("parallel", "per_agent", "per_repository"),
     "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
     "budget": (
@@ -71,6 +74,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "like",
         "program",
         "model",
+        "models",
         "env",
         "settings",
         "hosts",
@@ -158,6 +162,7 @@ class Config(Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     limits: SlotLimits = SlotLimits()
     routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
+    complexity: ComplexityTable = ComplexityTable()
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
 
 
@@ -246,6 +251,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         budget=_budget(mine, theirs),
         limits=_slot_limits(mine, theirs),
         routing=(*_routing(mine), *_routing(theirs)),
+        complexity=_complexity(mine, theirs),
         untrusted=untrusted,
     )
 
@@ -422,6 +428,18 @@ def _routing(file: _File) -> tuple[RoutingRule, ...]:
         given = {key: [value] if key in lists and isinstance(value, str) else value for key, value in table.items()}
         found.append(_convert(given, RoutingRule, file, "routing"))
     return tuple(found)
+
+
+def _complexity(mine: _File, theirs: _File) -> ComplexityTable:
+    """Take the points of both; where both say something, the person's count."""
+    own, repository = (
+        _convert(file.table("complexity"), ComplexityTable, file, "complexity") for file in (mine, theirs)
+    )
+    return ComplexityTable(
+        types={**repository.types, **own.types},
+        words={word.lower(): points for word, points in {**repository.words, **own.words}.items()},
+        other_type=repository.other_type if own.other_type is None else own.other_type,
+    )
 
 
 def _least(*numbers: int | None) -> int | None:

@@ -195,6 +195,14 @@ class RoutingRule(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class ComplexityTable(Struct, frozen=True, kw_only=True):
+    """Points for what a task says, besides or instead of the usual ones; `[complexity]`. 0 takes something out."""
+
+    types: Mapping[TaskType, int] = field(default_factory=dict[TaskType, int])
+    words: Mapping[str, int] = field(default_factory=dict[str, int])
+    other_type: int | None = None  #: of a task without a type
+
+
 class TrackRecord(Struct, frozen=True, kw_only=True):
     """How an agent did here before."""
 

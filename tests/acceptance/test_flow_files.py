@@ -1,12 +1,13 @@
 """Flow files: every mistake is told at once with its place, and whatever stands in one, time and memory stay small."""
 
-import re
 import resource
 import subprocess
 
 import pytest
 
+from corral.engine.flowing import template
 from corral.rules.flows.checking import FIELDS
+from corral.rules.flows.reading import Known, read_flow
 from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, write
 
@@ -254,14 +255,14 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
 
 def test_templates_are_right_and_begin_a_file(corral: Corral) -> None:
     doer(corral)
-    listed = corral("flow", "new").out
-    for name in ("tdd", "feature", "backend-dev", "backend-feature", "fix-issue", "review", "refactor"):
-        assert name in listed
-        assert corral("flow", "new", name).code == 0
-        path = corral.root / f"{name}.yaml"
-        wanted = re.findall(r"^inputs:\n  (\w+):", path.read_text(), re.MULTILINE)
-        outcome = corral("flow", "check", path, "--agent", "doer", "--input", f"{wanted[0]}=x")
-        assert outcome.code == 0, outcome
+    listed = {each["template"] for each in corral("flow", "new", "--json").json}
+    assert listed >= {"tdd", "feature", "backend-dev", "backend-feature", "fix-issue", "review", "refactor"}
+    assert listed >= {"research", "plan", "scaffold", "retrofit", "verify", "debug", "lint"}
+    for name in listed:
+        assert read_flow(template(name), Known(draft=True)).mistakes == (), name
+    assert corral("flow", "new", "tdd").code == 0
+    outcome = corral("flow", "check", corral.root / "tdd.yaml", "--agent", "doer", "--input", "task=x")
+    assert outcome.code == 0, outcome
     again = corral("flow", "new", "tdd")
     assert again.code == 2
     assert "is there already" in again.err

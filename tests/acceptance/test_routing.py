@@ -52,3 +52,19 @@ def test_what_cannot_be_left_open_is_refused(corral: Corral) -> None:
     wrong = corral.run(corral.repo("other"), "DO: true", "--agent", "auto")
     assert wrong.code == 2
     assert "unknown key `routing.typ`" in wrong.err
+
+
+def test_points_models_and_who_tries_next_are_the_persons_to_say(corral: Corral) -> None:
+    doer(corral, "able")
+    corral.agent("broken", "exit 1", 'model = "small"')
+    corral.config(
+        '[agents.broken.models]\nmoderate = "large"\n[retry]\nmost = 0\n'
+        "[complexity]\nother_type = 1\n[complexity.words]\nkernel = 20\nfix = 0\n"
+        '[[routing]]\nagent = "broken"\ngrade = ["moderate"]\n[[routing]]\nagent = "able"'
+    )
+    outcome = corral.run(corral.repo(), "fix the kernel\nDO: echo x > x.txt", "--agent", "auto")
+    assert outcome.code == 0, outcome
+    tried = [(each["agent"], each["model"]) for each in outcome.json["nodes"][0]["attempts"]]
+    assert tried == [("broken", "large"), ("able", None)]
+    small = corral.run(corral.repo("b"), "fix it\nDO: echo x > x.txt", "--agent", "auto")
+    assert [each["agent"] for each in small.json["nodes"][0]["attempts"]] == ["able"]

@@ -21,6 +21,7 @@ from corral.errors import BadFlow, BadRequest, FlowMistake
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
+from corral.rules.complexity import weights_of
 from corral.rules.flows import shapes
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.routing import AUTO
@@ -120,7 +121,7 @@ def _by_strategy(request: Request, settings: Config) -> Flow:
         )
     match strategy:
         case "auto":
-            return strategies.auto(tasks, choices, fallback)
+            return strategies.auto(tasks, choices, fallback, weights_of(settings.complexity))
         case "race":
             return strategies.race(tasks[0], choices, fallback)
         case "multi":

@@ -13,6 +13,7 @@ from corral.engine.outfit import outfit
 from corral.errors import BadRequest, CorralError
 from corral.flow import AgentChoice, Flow, Node, TaskType
 from corral.model import TrackRecord
+from corral.rules import complexity
 from corral.rules.routing import AUTO, Knowledge, Routed, route
 
 History = Callable[[TaskType | None], Sequence[TrackRecord]]
@@ -36,11 +37,17 @@ def routed(flow: Flow, settings: Config, history: History, named: Named) -> Flow
     for node in flow.nodes:
         if node.kind == "task" and node.agent.name == AUTO:
             known = Knowledge(
-                rules=settings.routing, history=tuple(history(node.task.type)), free=tuple(free), able=able
+                rules=settings.routing,
+                history=tuple(history(node.task.type)),
+                free=tuple(free),
+                able=able,
+                weights=complexity.weights_of(settings.complexity),
+                models={name: profile.models for name, profile in settings.agents.items() if profile.models},
             )
             found = route(node.task, known)
             why.append(_words(node, flow, found))
-            nodes.append(structs.replace(node, agent=named(found.agent)))
+            then = node.fallback or tuple(named(each) for each in found.then)
+            nodes.append(structs.replace(node, agent=named(found.agent), fallback=then))
         else:
             nodes.append(node)
     return structs.replace(flow, nodes=tuple(nodes), why="; ".join(why))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from corral.flow import Grade, Task, TaskType
+from corral.model import ComplexityTable
 
 GRADES: tuple[tuple[int, Grade], ...] = ((50, "architectural"), (35, "complex"), (20, "moderate"), (10, "simple"))
 
@@ -31,6 +32,16 @@ class Weights(Struct, frozen=True, kw_only=True):
     words: Mapping[str, int] = field(default_factory=_words)
 
 
+def weights_of(said: ComplexityTable) -> Weights:
+    """Return the usual weights with what settings say instead."""
+    usual = Weights()
+    return Weights(
+        types={**usual.types, **said.types},
+        words={**usual.words, **said.words},
+        other_type=usual.other_type if said.other_type is None else said.other_type,
+    )
+
+
 class Score(Struct, frozen=True):
     points: int
     grade: Grade
@@ -43,7 +54,7 @@ def score(task: Task, weights: Weights | None = None) -> Score:
     kind = weights.types.get(task.type, weights.other_type) if task.type else weights.other_type
     reasons = [f"{task.type or 'no type'} {kind}"]
     said = set(re.findall(r"[a-z]+", task.prompt.lower()))
-    found = {word: points for word, points in weights.words.items() if word in said}
+    found = {word: points for word, points in weights.words.items() if points and word in said}
     reasons += [f"`{word}` {points}" for word, points in found.items()]
     files = _files(len(task.files))
     reasons += [f"{len(task.files)} files {files}"] if files else []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from corral.flow import Grade, Task
 from corral.model import RoutingRule, TrackRecord
 from corral.rules import complexity
+from corral.rules.complexity import Weights
 from corral.rules.globs import glob, split
 
 AUTO = "auto"
@@ -20,11 +21,18 @@ SIMPLE: tuple[Grade, ...] = ("trivial", "simple")
 LARGE: tuple[Grade, ...] = ("complex", "architectural")
 
 
+MODELS: dict[str, dict[Grade, str]] = {
+    STANDARD: {"architectural": "opus", "complex": "opus", "moderate": "sonnet", "simple": "haiku", "trivial": "haiku"}
+}  #: by how much is asked for, where settings name none
+MOST_NEXT = 2
+
+
 class Routed(Struct, frozen=True):
-    """An agent as one names it, and why this one."""
+    """An agent as one names it, why this one, and who tries next where it cannot."""
 
     agent: str
     reason: str
+    then: tuple[str, ...] = ()
 
 
 class Knowledge(Struct, frozen=True, kw_only=True):
@@ -34,24 +42,40 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     history: Sequence[TrackRecord] = ()  #: of tasks of the same type
     free: Sequence[str] = ()  #: agents that cost nothing and are set up
     able: Callable[[str], bool] = lambda _: True  #: whether an agent could start here
+    weights: Weights | None = None
+    models: Mapping[str, Mapping[Grade, str]] = field(default_factory=dict[str, Mapping[Grade, str]])  #: by agent
 
 
 def route(task: Task, known: Knowledge) -> Routed:
     """Choose; always the same for the same task and the same knowledge."""
-    graded = complexity.score(task)
+    graded = complexity.score(task, known.weights)
+    found = list(_found(task, known, graded))
+    first = found[0]
+    others = dict.fromkeys(each.agent for each in found[1:] if each.agent != first.agent and known.able(each.agent))
+    return Routed(_with_model(first.agent, known, graded.grade), first.reason, tuple(others)[:MOST_NEXT])
+
+
+def _with_model(agent: str, known: Knowledge, grade: Grade) -> str:
+    """Name the model that fits, where an agent has several and none is said."""
+    models = known.models.get(agent) or MODELS.get(agent, {})
+    return f"{agent}:{models[grade]}" if ":" not in agent and grade in models else agent
+
+
+def _found(task: Task, known: Knowledge, graded: complexity.Score) -> Iterator[Routed]:
+    """Yield all that speaks for an agent, the strongest first."""
     for place, rule in enumerate(known.rules, 1):
         if _matches(rule, task, graded.grade) and known.able(rule.agent):
-            return Routed(rule.agent, f"[[routing]] {place}: {rule.reason or _said(rule)}")
+            yield Routed(rule.agent, f"[[routing]] {place}: {rule.reason or _said(rule)}")
     if learned := _learned(task, known):
-        return learned
+        yield learned
     words = f"{graded.grade}, {graded.points} points"
     if graded.grade in SIMPLE and known.free:
-        return Routed(known.free[0], f"{words}: simple work goes to a free agent")
+        yield Routed(known.free[0], f"{words}: simple work goes to a free agent")
     if task.type in ("documentation", "test") and known.able("gemini"):
-        return Routed("gemini", f"{task.type}: documents, research and test cases are its strength")
+        yield Routed("gemini", f"{task.type}: documents, research and test cases are its strength")
     if graded.grade in LARGE and len(task.files) > 1 and known.able("auto-claude"):
-        return Routed("auto-claude", f"{words}, {len(task.files)} files: work that spans many files")
-    return Routed(STANDARD, f"{words}: nothing speaks for another one")
+        yield Routed("auto-claude", f"{words}, {len(task.files)} files: work that spans many files")
+    yield Routed(STANDARD, f"{words}: nothing speaks for another one")
 
 
 def _matches(rule: RoutingRule, task: Task, grade: Grade) -> bool:
