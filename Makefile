@@ -12,11 +12,11 @@ demo:            ## the whole loop in a throw-away repository: no key, no config
 test:            ## every test, and every check
 	@tools/bootstrap dev
 	@$(MAKE) --no-print-directory check
-	@$(PY) -m pytest -n 2 --dist worksteal
+	@$(PY) -m pytest -n 4 --dist worksteal
 
 quick:           ## the tests that take little time
 	@tools/bootstrap dev
-	@$(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
+	@$(PY) -m pytest -n 4 --dist worksteal -m "not slow" -q
 
 check:           ## lint, types, layers, dead code, dependencies
 	@tools/bootstrap dev

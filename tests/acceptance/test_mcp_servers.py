@@ -27,13 +27,8 @@ class Real(NamedTuple):
     path: str = "/v1"
 
 
-GEMINI = Real("gemini", "gemini-2.5-flash", "GEMINI_API_KEY", "mcp_noter_note", "GOOGLE_GEMINI_BASE_URL", "")
-#: The other programs call it in test_conformance.py.
-ALL = (
-    Real("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "mcp__noter__note", "ANTHROPIC_BASE_URL", ""),
-    GEMINI._replace(name="acp:gemini"),
-    Real("acp:claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "mcp__noter__note", "ANTHROPIC_BASE_URL", ""),
-)
+#: The other programs call it in test_conformance.py and test_toolbox_agents.py.
+ALL = (Real("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", "mcp__noter__note", "ANTHROPIC_BASE_URL", ""),)
 
 
 def serve(folder: Path) -> Path:

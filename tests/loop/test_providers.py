@@ -1,0 +1,67 @@
+"""The loop itself, without a box, against a scripted model in the wire format of every provider it speaks to."""
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from corral.testing import ScriptedModel, Turn
+
+pytestmark = pytest.mark.slow  # it imports what speaks to providers
+
+#: provider -> the model, the variable that holds its endpoint, what follows the address, the variable that holds its key
+PROVIDERS = {
+    "ollama": ("qwen2.5-coder:32b", "OLLAMA_HOST", "", "OLLAMA_API_KEY"),
+    "openai": ("gpt-5", "OPENAI_BASE_URL", "/v1", "OPENAI_API_KEY"),
+    "anthropic": ("claude-sonnet-4-5", "ANTHROPIC_BASE_URL", "", "ANTHROPIC_API_KEY"),
+    "google": ("gemini-2.5-flash", "GOOGLE_GEMINI_BASE_URL", "", "GEMINI_API_KEY"),
+}
+REFUSED = [
+    (401, "wrong key", "auth"),
+    (404, "model not found", "not_found"),
+    (429, "slow down", "rate_limit"),
+    (503, "overloaded", "overloaded"),
+]
+BREAKS_OFF = [
+    Turn(text="I write it for you now.", write={"path": "a", "content": "b"}, drop=True, times=1),
+    Turn(text="Done."),
+]
+#: One start for all tasks of a provider: what takes long is to import its library.
+PROGRAM = """
+import asyncio, json, sys
+from pathlib import Path
+from corral.loop import course
+from corral.loop.settings import read
+provider, model, variable, path, key, folder, *urls = sys.argv[1:]
+for place, url in enumerate(urls):
+    work = Path(folder, str(place))
+    work.mkdir()
+    settings = read([provider, model], {variable: url + path, key: "key-of-the-person"})
+    ended = asyncio.run(course.run(settings, "make it", work, Path(folder)))
+    told = [ended.error.kind, ended.error.message] if ended.error else None
+    (work / "ended.json").write_text(json.dumps([ended.ok, told]))
+"""
+
+
+@pytest.mark.parametrize("provider", list(PROVIDERS))
+def test_what_is_refused_is_told_by_its_class_and_what_breaks_off_is_asked_for_again(
+    provider: str, tmp_path: Path
+) -> None:
+    scripts = [[Turn(status=status, message=words, retry_after_seconds=0.01)] for status, words, _ in REFUSED]
+    with ExitStack() as stack:
+        models = [stack.enter_context(ScriptedModel(script)) for script in (*scripts, BREAKS_OFF)]
+        words = [provider, *PROVIDERS[provider], str(tmp_path), *(model.url for model in models)]
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False, timeout=240
+        )
+    assert done.returncode == 0, done.stderr
+    ended = [json.loads((tmp_path / str(place) / "ended.json").read_text()) for place in range(len(models))]
+    for (_, said, kind), (ok, error) in zip(REFUSED, ended[:-1], strict=True):
+        assert not ok
+        assert error[0] == kind
+        assert said in error[1]
+    assert ended[-1] == [True, None]
+    assert (tmp_path / str(len(REFUSED)) / "a").read_text().strip() == "b"
