@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
-from corral.config import KEYS, POWERFUL, Defaults, Notify, Telemetry
+from corral.config.keys import KEYS, POWERFUL
+from corral.config.shapes import Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import (
     ComplexityTable,

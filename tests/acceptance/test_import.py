@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral import config
+from corral.config import reading
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import Corral
 
@@ -227,7 +227,7 @@ def test_another_name_for_an_agent_is_no_way_out_of_its_scope(tmp_path: Path, mo
     own = '[agents.qa]\nlike = "codex"\nscope = { processes = 9 }\n[agents.codex]\nscope = { write = ["src/**"] }\n'
     (tmp_path / "corral/config.toml").write_text(own)
     (tmp_path / "corral.toml").write_text('[agents.team]\nlike = "codex"\n')
-    sources = config.load(tmp_path).scopes
+    sources = reading.load(tmp_path).scopes
     assert [(each.table.write, each.table.processes) for each in sources if each.agent == "qa"] == [
         (("src/**",), None),
         (None, 9),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from corral import config
+from corral.config import reading
+from corral.config.places import REPOSITORY_FILE, person_file
 from corral.errors import BadRequest
 from corral.model import ToolboxRules
 
@@ -18,9 +19,9 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rules(repo: Path, mine: str = "", theirs: str = "") -> ToolboxRules:
-    config.person_file().write_text(mine)
-    (repo / config.REPOSITORY_FILE).write_text(theirs)
-    return config.load(repo).toolbox
+    person_file().write_text(mine)
+    (repo / REPOSITORY_FILE).write_text(theirs)
+    return reading.load(repo).toolbox
 
 
 def test_without_a_word_the_limits_hold(repo: Path) -> None:

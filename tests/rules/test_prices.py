@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral import config
+from corral.config.money import price_list
 from corral.errors import BadRequest
 from corral.events import Spent, Started
 from corral.model import Tokens
@@ -18,7 +18,7 @@ from corral.rules.prices import Prices
 from tests.agents.reading import RECORDINGS, recording, told
 
 NOW = 1_794_800_000.0
-SHIPPED = config.price_list().shipped
+SHIPPED = price_list().shipped
 
 
 def prices(own: dict[str, Price] | None = None) -> Prices:
@@ -92,7 +92,7 @@ def test_a_file_with_no_price_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "corral").mkdir()
     (tmp_path / "corral" / "prices.toml").write_text(f"[models.m]\ninput = {value}\noutput = 1.0\n")
     with pytest.raises(BadRequest, match=r"prices.toml:2: a price is 0 or more"):
-        config.price_list()
+        price_list()
 
 
 def test_commands_that_only_look_do_not_load_the_library() -> None:

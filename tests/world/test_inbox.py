@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.config import Notify
+from corral.config.shapes import Notify
 from corral.model import Question
 from corral.rules import inbox as rules
 from corral.world.notify import notify

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from corral import config
+from corral.config import reading
+from corral.config.scopes import scope_file
 from corral.errors import BadRequest
 from corral.model import ScopeSource, ScopeTable
 from corral.rules import place, secrets
@@ -235,7 +236,7 @@ def test_settings_hold_scopes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     repo.mkdir()
     mine.write_text('[scope]\nnet = "on"\nmemory_mb = 999\n\n[agents.codex]\nscope = { processes = 77 }\n')
     (repo / "corral.toml").write_text('[agents.codex.scope]\nmemory_mb = 500\n\n[scope]\nwrite = ["src/**"]\n')
-    found = config.load(repo).scopes
+    found = reading.load(repo).scopes
     assert [(each.agent, each.narrows, each.many) for each in found] == [
         (None, False, True), ("codex", False, True), (None, True, False), ("codex", True, False),
     ]  # fmt: skip
@@ -259,19 +260,19 @@ def test_settings_hold_scopes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_settings_that_are_no_scope(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     (tmp_path / "corral.toml").write_text(text)
     with pytest.raises(BadRequest) as caught:
-        config.load(tmp_path)
+        reading.load(tmp_path)
     assert [word for word in words if word not in str(caught.value)] == []
 
 
 def test_a_scope_file(tmp_path: Path) -> None:
     file = tmp_path / "narrow.toml"
     file.write_text('read = ["**"]\nnet = ["a.org"]\n')
-    source = config.scope_file(file)
+    source = scope_file(file)
     assert (source.table.net, source.where["net"], source.narrows) == (("a.org",), f"{file}:2", False)
     file.write_text('[scope]\nnet = "off"\n')
-    assert config.scope_file(file).table.net == "off"
+    assert scope_file(file).table.net == "off"
     file.write_text("nett = 3\n")
     with pytest.raises(BadRequest, match="unknown key `nett`"):
-        config.scope_file(file)
+        scope_file(file)
     with pytest.raises(BadRequest, match="is not there"):
-        config.scope_file(tmp_path / "no.toml")
+        scope_file(tmp_path / "no.toml")

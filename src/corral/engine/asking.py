@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from corral import config
+from corral.config import reading
 from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
 from corral.events import WAITS_FOR_PERSON, Event, Heard, Noted
@@ -80,7 +80,7 @@ class Desk:
 
     async def _notify(self, entry: Entry) -> None:
         try:
-            troubles = await notify(entry, config.notify())
+            troubles = await notify(entry, reading.notify())
         except CorralError as error:  # settings that have become wrong
             troubles = [str(error)]
         for trouble in troubles:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral import config
+from corral.config.places import person_file
 from corral.errors import BadRequest
 from corral.world import workspace
 
@@ -29,7 +29,7 @@ class Skill(Struct, frozen=True):
 
 def role(name: str, repo: Path) -> str:
     """Return a role's words: the repository's, the person's, or ours."""
-    for folder in (repo / ".corral" / "roles", config.person_file().parent / "roles", BUILT_IN):
+    for folder in (repo / ".corral" / "roles", person_file().parent / "roles", BUILT_IN):
         file = folder / f"{name}.md"
         if re.fullmatch(r"[\w-]+", name) and file.is_file():
             return file.read_text(encoding="utf-8", errors="replace").strip()
@@ -38,7 +38,7 @@ def role(name: str, repo: Path) -> str:
 
 def role_names(repo: Path | None = None) -> list[str]:
     """List the roles that can be asked for in a repository, or in any."""
-    folders = (*([repo / ".corral" / "roles"] if repo else []), config.person_file().parent / "roles", BUILT_IN)
+    folders = (*([repo / ".corral" / "roles"] if repo else []), person_file().parent / "roles", BUILT_IN)
     return sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
 
 
@@ -74,7 +74,7 @@ def _description(text: str) -> str:
 
 
 def _skill(name: str, repo: Path) -> Skill:
-    places = (repo / ".corral" / "skills", repo / ".claude" / "skills", config.person_file().parent / "skills")
+    places = (repo / ".corral" / "skills", repo / ".claude" / "skills", person_file().parent / "skills")
     for place in places:
         file = place / name / "SKILL.md"
         if re.fullmatch(r"[\w.-]+", name) and file.is_file():

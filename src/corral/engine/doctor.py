@@ -10,9 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral import agents, config
+from corral import agents
 from corral.adapter import AgentFacts, AgentProfile
-from corral.config import Config
+from corral.config import reading
+from corral.config.places import person_file
+from corral.config.shapes import Config
 from corral.engine.engine import Engine
 from corral.engine.outfit import PLAYERS, Outfit, placed
 from corral.engine.submit import load
@@ -96,7 +98,7 @@ def _load(engine: Engine, *, strict: bool) -> Config:
     try:
         return load(file.parent if file else here, engine.home, trust=False)
     except Untrusted:
-        return config.load(file.parent if file else here)
+        return reading.load(file.parent if file else here)
     except CorralError:
         if strict:
             raise
@@ -229,7 +231,7 @@ def _store(engine: Engine) -> Part:
 
 def _settings(engine: Engine) -> Part:
     file = engine.settings.file(Path.cwd())
-    names = [str(path) for path in (config.person_file(), file) if path and path.is_file()]
+    names = [str(path) for path in (person_file(), file) if path and path.is_file()]
     try:
         load(file.parent if file else Path.cwd(), engine.home, trust=False)
     except CorralError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from corral import config
+from corral.config import places
 from corral.engine import document
 from corral.errors import BadRequest
 from corral.events import Heard
@@ -52,7 +52,7 @@ class Engine:
     """The one engine; it may live in any process. What a command does not need of it is not even loaded."""
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = home or config.home()
+        self.home = home or places.home()
         self.owner = custody.me()
         self._store: Store | None = None
 

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from corral import agents, config
+from corral import agents
 from corral.adapter import AgentProfile
-from corral.config import Config
+from corral.config.durations import duration
+from corral.config.shapes import Config
 from corral.engine import briefing, recording
 from corral.engine.outfit import outfit
 from corral.engine.routing import History, routed
@@ -289,9 +290,9 @@ def _timed(task: Task, request: Request, settings: Config) -> Task:
     """Put in the limits that hold where a task says nothing itself."""
     timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
     if timeout and task.timeout_seconds == STANDARD.timeout_seconds:
-        task = structs.replace(task, timeout_seconds=config.duration(timeout, "--timeout"))
+        task = structs.replace(task, timeout_seconds=duration(timeout, "--timeout"))
     if idle and task.idle_seconds == STANDARD.idle_seconds:
-        task = structs.replace(task, idle_seconds=config.duration(idle, "--idle"))
+        task = structs.replace(task, idle_seconds=duration(idle, "--idle"))
     return task
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral import config
+from corral.config.places import person_file
 from corral.engine.host import Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
@@ -88,6 +88,6 @@ class Guard:
             repository=host.repository,
             state=host.state,
             siblings=host.siblings() if bare else (),
-            watched=(config.person_file(),),
+            watched=(person_file(),),
         )
         return await tripwire.look(around, thorough=bare)

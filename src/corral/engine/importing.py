@@ -7,8 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral import agents, config
+from corral import agents
 from corral.adapter import AgentProfile
+from corral.config import reading
+from corral.config.places import person_file
 from corral.engine import briefing
 from corral.errors import BadRequest
 from corral.rules import roster
@@ -32,7 +34,7 @@ def import_agents(path: Path, like: str) -> Imported:
             where = f"{path}:{agent.place.line}:{agent.place.column}"
             raise BadRequest(f"{where}: `{agent.name}` is a built-in agent", hint="give yours another name")
     names = tuple(agent.name for agent in found.agents)
-    base = config.load(None).agents.get(like, AgentProfile())
+    base = reading.load(None).agents.get(like, AgentProfile())
     if base.like:
         raise BadRequest(f"--like {like}: it is itself like another agent", hint=f"--like {base.like}")
     agents.find(names[0], {names[0]: structs.replace(base, like=like)})  # raises if there is none
@@ -41,8 +43,8 @@ def import_agents(path: Path, like: str) -> Imported:
 
 def add(imported: Imported) -> Path:
     """Append them to the person's settings, if none is there already; return that file."""
-    path = config.person_file()
-    taken = [name for name in imported.names if name in config.load(None).agents]
+    path = person_file()
+    taken = [name for name in imported.names if name in reading.load(None).agents]
     if taken:
         raise BadRequest(
             f"{path}: there already: {', '.join(f'[agents.{name}]' for name in taken)}",

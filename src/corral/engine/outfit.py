@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from corral import agents
 from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
-from corral.config import Config
+from corral.config.shapes import Config
 from corral.engine import accounts
 from corral.errors import BadRequest, Untrusted
 from corral.money import Budget

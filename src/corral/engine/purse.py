@@ -10,7 +10,7 @@ from datetime import UTC
 
 from msgspec import Struct, structs
 
-from corral import config
+from corral.config.money import price_list
 from corral.flow import Task
 from corral.model import AttemptRecord, Cost, Question, Tokens
 from corral.money import Bound, Budget, Limit, Line, PriceList, Refusal
@@ -64,7 +64,7 @@ class Purse:
         """Hold money for the attempt; return the limit that has no room for it."""
         now, attempt = time.time(), self._attempt
         self._terms = terms
-        self._prices = prices.Prices(config.price_list(), now)
+        self._prices = prices.Prices(price_list(), now)
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
         limits = self._limits()
         self._bounds = budget.bounds(self._who, limits, now, zone(terms.budget.zone) or UTC)

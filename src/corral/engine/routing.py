@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import structs
 
 from corral.adapter import AgentProfile, AgentTask
-from corral.config import Config
+from corral.config.shapes import Config
 from corral.engine.outfit import outfit
 from corral.errors import BadRequest, CorralError
 from corral.flow import AgentChoice, Flow, Node, TaskType

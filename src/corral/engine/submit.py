@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral import config
 from corral.adapter import AgentTask
-from corral.config import Config
+from corral.config import reading
+from corral.config.places import REPOSITORY_FILE, fingerprint
+from corral.config.scopes import scope_file
+from corral.config.shapes import Config
 from corral.engine import flowing, scoping
 from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
@@ -147,7 +149,7 @@ async def _level(request: Request, state: Path) -> Level:
 
 def _asked_scope(request: Request) -> list[ScopeSource]:
     """Return what the command line says of the scope: the person's own word, so it comes last."""
-    found = [config.scope_file(Path(request.scope).expanduser())] if request.scope else []
+    found = [scope_file(Path(request.scope).expanduser())] if request.scope else []
     net: Net | None = None
     if request.net is not None:
         words = tuple(word.strip() for word in request.net.split(",") if word.strip())
@@ -159,12 +161,12 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
 
 def load(folder: Path, state: Path, *, trust: bool) -> Config:
     """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
-    file = folder / config.REPOSITORY_FILE
+    file = folder / REPOSITORY_FILE
     trusts = Trust(state)
     if trust and file.is_file():
-        trusts.add(config.fingerprint(file))
-    trusted = file.is_file() and trusts.has(config.fingerprint(file))
-    settings = config.load(folder, trusted=trusted)
+        trusts.add(fingerprint(file))
+    trusted = file.is_file() and trusts.has(fingerprint(file))
+    settings = reading.load(folder, trusted=trusted)
     for table in ("workspace", "hooks", "mcp"):
         if table not in settings.untrusted:
             continue

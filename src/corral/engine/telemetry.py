@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from corral import config
+from corral.config import reading
 from corral.engine.telling import Listener, tell
 from corral.events import Heard, Moved, Noted
 from corral.model import OPEN
@@ -52,7 +52,7 @@ class Telemetry:
 
 def opened(store: Store, run: str, listen: Listener) -> Telemetry | None:
     """Return what listens to a run for a collector, if the person named one."""
-    url = config.telemetry().otlp
+    url = reading.telemetry().otlp
     if url is None:
         return None
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral import config
+from corral.config.durations import duration
 from corral.model import NamedPath, PathRules, Scope, ScopeSource, ScopeTable, Violation
 from corral.rules import net
 from corral.rules.globs import glob, split
@@ -79,7 +79,7 @@ def _filled(scope: Scope, table: ScopeTable) -> Scope:
     for key in set(PATHS) & values.keys():
         values[key] = _replaced(getattr(scope, key), values[key])
     if "timeout" in values:
-        values["timeout_seconds"] = config.duration(values.pop("timeout"), "timeout")
+        values["timeout_seconds"] = duration(values.pop("timeout"), "timeout")
     return structs.replace(scope, **values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from corral import config
+from corral.config.durations import duration
 from corral.errors import BadRequest
 from corral.model import ScopeSource
 from corral.rules import net
@@ -40,7 +40,7 @@ def _troubles(source: ScopeSource) -> Iterator[tuple[str, str, str]]:
         if limit is not None and limit < least:
             yield key, f"{limit}{UNITS[key]} is less than an agent needs", f"at least {least}{UNITS[key]}"
     if table.timeout is not None:
-        config.duration(table.timeout, source.where.get("timeout", "--timeout"))
+        duration(table.timeout, source.where.get("timeout", "--timeout"))
 
 
 def _patterns(patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import urllib.request
 
-from corral.config import Notify
+from corral.config.shapes import Notify
 from corral.errors import CorralError
 from corral.model import ENCODER, Entry
 from corral.world import process

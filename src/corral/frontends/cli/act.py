@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral import config
+from corral.config.places import REPOSITORY_FILE
 from corral.engine.engine import Engine
 from corral.errors import BadRequest
 from corral.frontends.cli import words
@@ -149,6 +149,6 @@ def trust(repo: str) -> None:
     engine = Engine()
     file = engine.settings.file(Path(repo))
     if file is None:
-        raise BadRequest(f"{repo} has no {config.REPOSITORY_FILE}", hint="nothing needs trust there")
+        raise BadRequest(f"{repo} has no {REPOSITORY_FILE}", hint="nothing needs trust there")
     ask_for_trust(engine, file)
     click.echo(f"trusted: {file}")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from corral.config import duration
+from corral.config.durations import duration
 from corral.errors import BadRequest
 from corral.rules.flows import filling
 from corral.rules.flows.expressions import Expression, Wrong

@@ -1,0 +1,111 @@
+"""Agents and MCP servers as both files describe them; what is powerful in a repository's needs trust."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from corral.adapter import AccountProfile, AgentProfile, McpProfile
+from corral.config.files import SettingsFile, convert
+from corral.config.keys import POWERFUL
+from corral.errors import BadRequest
+
+Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
+
+
+class _Layer(NamedTuple):
+    """What one file says of an agent."""
+
+    file: SettingsFile
+    table: dict[str, Any]
+
+
+def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Found:
+    """Put together what both files say of each agent."""
+    own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
+    layers = {name: [_Layer(mine, table)] for name, table in own.items()}
+    untrusted: dict[str, str] = {}
+    for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
+        # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
+        powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
+        if not trusted and table != own.get(name) and powerful:
+            untrusted[f"agents.{name}"] = theirs.where("agents", name)
+        else:
+            layers.setdefault(name, []).append(_Layer(theirs, table))
+    found: dict[str, AgentProfile] = {}
+    for name, said in layers.items():
+        known = _like(said)
+        if known and f"agents.{known}" in untrusted:
+            untrusted.setdefault(f"agents.{name}", untrusted[f"agents.{known}"])
+        elif known and _like(layers.get(known, [])):
+            raise BadRequest(
+                f"{said[-1].file.where('agents', name, 'like')}: `{known}` is itself like another agent",
+                hint="name that one",
+            )
+        else:
+            found[name] = _profile(name, [*layers.get(known or "", []), *said])
+    return found, untrusted
+
+
+def _like(said: Sequence[_Layer]) -> str | None:
+    named = [layer.table["like"] for layer in said if "like" in layer.table]
+    return named[-1] if named and isinstance(named[-1], str) else None
+
+
+def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
+    """Make one of what was said of an agent, later words before earlier ones."""
+    file = said[-1].file
+    merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
+    if any(layer.table.get("permissions") == "ask" for layer in said):
+        merged["permissions"] = "ask"  # whoever wants a person to be asked is not overruled
+    rates = [layer.table["requests_per_minute"] for layer in said if "requests_per_minute" in layer.table]
+    if rates and all(isinstance(rate, int) for rate in rates):
+        merged["requests_per_minute"] = min(rates)
+    # A relative path means the folder of the file that names it, not of one that only adds a price.
+    paths = ("program", "command", "model") if name == "scripted" else ("program", "command")
+    naming = [layer.file for layer in said if any(key in layer.table for key in paths)]
+    folder = (naming or [file])[-1].path.parent
+    profile = convert({**merged, "folder": str(folder)}, AgentProfile, file, f"agents.{name}")
+    if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
+        raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+    if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
+        raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
+    if any("like" in layer.table and "command" in layer.table for layer in said):
+        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
+    return profile
+
+
+def accounts_of(file: SettingsFile, agents: Mapping[str, AgentProfile]) -> dict[str, AccountProfile]:
+    found: dict[str, AccountProfile] = {}
+    for name, table in file.table("accounts").items():
+        where = file.where("accounts", name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}", name):
+            raise BadRequest(f"{where}: `{name}` is no name for an account", hint="letters, digits, . - _")
+        if "agent" not in table:
+            raise BadRequest(f"{where}: [accounts.{name}] names no agent", hint='agent = "claude"')
+        found[name] = convert({**table, "base": str(file.path.parent)}, AccountProfile, file, f"accounts.{name}")
+        if not (found[name].folder or found[name].key_env):
+            hint = 'folder = "~/.claude-work", or key_env = "WORK_KEY": a variable that holds its key'
+            raise BadRequest(f"{where}: [accounts.{name}] has neither a folder nor a key", hint=hint)
+    for name, profile in agents.items():
+        if profile.account is not None and profile.account not in found:
+            known = ", ".join(found) or "none"
+            raise BadRequest(
+                f"[agents.{name}] account: no account is called `{profile.account}`", hint=f"known: {known}"
+            )
+    return found
+
+
+def mcp_of(file: SettingsFile) -> dict[str, McpProfile]:
+    found: dict[str, McpProfile] = {}
+    for name, table in file.table("mcp").items():
+        profile = convert({**table, "folder": str(file.path.parent)}, McpProfile, file, f"mcp.{name}")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+            raise BadRequest(
+                f"{file.where('mcp', name)}: `{name}` is no name for a server", hint="letters, digits, - _"
+            )
+        if not profile.command:
+            raise BadRequest(f"{file.where('mcp', name)}: [mcp.{name}] has no command", hint='command = ["program"]')
+        found[name] = profile
+    return found

@@ -1,0 +1,110 @@
+"""One settings file: its tables, where a key stands in it, and what it means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from corral.config.keys import KEYS, LISTS
+from corral.errors import BadRequest
+
+T = TypeVar("T")
+
+
+class SettingsFile:
+    """One settings file: its tables, and where in it a key stands."""
+
+    def __init__(self, path: Path, tables: dict[str, Any], text: str) -> None:
+        self.path, self.tables, self.text = path, tables, text
+
+    @classmethod
+    def read(cls, path: Path, *, keys: bool = True) -> SettingsFile:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls(path, {}, "")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadRequest(f"{path}: cannot be read: {error}", hint="settings are UTF-8 text in TOML") from error
+        import tomllib  # noqa: PLC0415
+
+        try:
+            tables = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
+        file = cls(path, tables, text)
+        if keys:
+            file.check_keys()
+        return file
+
+    def table(self, name: str) -> dict[str, Any]:
+        value = self.tables.get(name, {})
+        if not isinstance(value, dict):
+            raise BadRequest(f"{self.where(name)}: `{name}` is a table", hint=f"write it as [{name}]")
+        return cast("dict[str, Any]", value)
+
+    def entries(self, name: str) -> list[dict[str, Any]]:
+        value = self.tables.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
+            raise BadRequest(f"{self.where(name)}: `{name}` is a list of tables", hint=f"write each as [[{name}]]")
+        return cast("list[dict[str, Any]]", value)
+
+    def where(self, first: str, *rest: str) -> str:
+        """Name file and line of a key or a table, as far as the text shows it."""
+        path = (first, *rest)
+        header = re.compile(rf"^\s*\[+{_dotted(path)}\]")
+        parent = re.compile(rf"^\s*\[+{_dotted(path[:-1])}\]") if rest else None
+        key = re.compile(rf"^\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
+        inside = parent is None
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if header.match(line) or (inside and key.match(line)):
+                return f"{self.path}:{number}"
+            inside = inside or bool(parent and parent.match(line))
+        return self.where(*path[:-1]) if rest else str(self.path)  # an inline table: at least where it begins
+
+    def check_keys(self) -> None:
+        self.check(self.tables, (), KEYS[""])
+        for name in KEYS[""]:
+            if name in KEYS and name not in LISTS:
+                self.check(self.table(name), (name,), KEYS[name])
+        for name in LISTS:
+            for table in self.entries(name):
+                self.check(table, (name,), KEYS[name])
+        for kind in ("agents", "mcp", "accounts"):
+            for name, table in self.table(kind).items():
+                if not isinstance(table, dict):
+                    raise BadRequest(f"{self.where(kind, name)}: `{kind}.{name}` is a table")
+                self.check(cast("dict[str, Any]", table), (kind, name), KEYS[f"{kind}.*"])
+        for name in self.table("agents"):
+            self.check(inner_scope(self, name), ("agents", name, "scope"), KEYS["scope"])
+
+    def check(self, table: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                import difflib  # noqa: PLC0415
+
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else "known here: " + ", ".join(known)
+                raise BadRequest(f"{self.where(*(*path, key))}: unknown key `{'.'.join((*path, key))}`", hint=hint)
+
+
+def inner_scope(file: SettingsFile, agent: str) -> dict[str, Any]:
+    table = file.table("agents")[agent].get("scope", {})
+    if not isinstance(table, dict):
+        raise BadRequest(f"{file.where('agents', agent, 'scope')}: `agents.{agent}.scope` is a table")
+    return cast("dict[str, Any]", table)
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in path)
+
+
+def convert(table: dict[str, Any], kind: type[T], file: SettingsFile, name: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        key = re.search(r"`\$\.([A-Za-z_]+)", str(error))
+        first, *rest = (*name.split("."), key.group(1)) if key else name.split(".")
+        raise BadRequest(f"{file.where(first, *rest)}: [{name}] {error}", hint="see docs: configuration") from error

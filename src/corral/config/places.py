@@ -1,0 +1,30 @@
+"""Where things lie: state, the person's settings, a repository's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY_FILE = "corral.toml"
+
+
+def home() -> Path:
+    """Where state lives: `$CORRAL_HOME`, or the XDG state folder."""
+    named = os.environ.get("CORRAL_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "corral"
+
+
+def person_file() -> Path:
+    """Return the path of the person's own settings."""
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
+
+
+def fingerprint(path: Path, content: bytes | None = None) -> str:
+    """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
+    import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
+
+    return hashlib.sha256(str(path).encode() + b"\0" + (path.read_bytes() if content is None else content)).hexdigest()

@@ -1,0 +1,146 @@
+"""How work goes on: defaults, retries, condensing, toolboxes, slots, routing, workspaces, hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corral.adapter import Hook
+from corral.config.durations import duration
+from corral.config.files import SettingsFile, convert
+from corral.config.shapes import Defaults
+from corral.errors import BadRequest
+from corral.model import ComplexityTable, CondensePolicy, RetryPolicy, RoutingRule, Setup, SlotLimits, ToolboxRules
+
+MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
+
+
+def defaults(mine: SettingsFile, theirs: SettingsFile) -> Defaults:
+    own = convert(mine.table("defaults"), Defaults, mine, "defaults")
+    repository = convert(theirs.table("defaults"), Defaults, theirs, "defaults")
+    limits = [limit for limit in (own.budget_usd, repository.budget_usd) if limit is not None]
+    for file, limit in ((mine, own.budget_usd), (theirs, repository.budget_usd)):
+        if limit is not None and not limit > 0:
+            raise BadRequest(
+                f"{file.where('defaults', 'budget_usd')}: a budget is more than 0", hint="leave it out: no limit"
+            )
+    return Defaults(
+        agent=repository.agent or own.agent,
+        checks=repository.checks or own.checks,
+        budget_usd=min(limits) if limits else None,  # a repository narrows, never widens
+        timeout=repository.timeout or own.timeout,
+        idle=repository.idle or own.idle,
+    )
+
+
+def retry(mine: SettingsFile, theirs: SettingsFile) -> RetryPolicy:
+    table = {**mine.table("retry"), **theirs.table("retry")}
+    policy = convert(table, RetryPolicy, theirs if theirs.table("retry") else mine, "retry")
+    for name in ("most", "delay_seconds", "max_wait_seconds", "total_seconds"):
+        if not 0 <= getattr(policy, name) < float("inf"):
+            file = theirs if name in theirs.table("retry") else mine
+            raise BadRequest(f"{file.where('retry', name)}: [retry] {name} is 0 or more")
+    return policy
+
+
+def condense(mine: SettingsFile, theirs: SettingsFile) -> CondensePolicy:
+    table = {**mine.table("condense"), **theirs.table("condense")}
+    file = theirs if theirs.table("condense") else mine
+    policy = convert(table, CondensePolicy, file, "condense")
+    if not 0 <= policy.at <= 1:
+        raise BadRequest(
+            f"{file.where('condense', 'at')}: [condense] at is a share from 0 to 1", hint="0: never by itself"
+        )
+    if policy.most < 0 or any(tokens < 1 for tokens in policy.windows.values()):
+        raise BadRequest(f"{file.where('condense')}: [condense] counts are whole numbers, not below 0")
+    return policy
+
+
+def toolbox(mine: SettingsFile, theirs: SettingsFile) -> ToolboxRules:
+    """Make one of what both say of toolboxes: what a repository says holds only where it allows less."""
+    own, repository = (convert(file.table("toolbox"), ToolboxRules, file, "toolbox") for file in (mine, theirs))
+    for file, rules in ((mine, own), (theirs, repository)):
+        for name in ("depth", "children"):
+            if not 0 <= getattr(rules, name) <= MOST_FAMILY:
+                raise BadRequest(f"{file.where('toolbox', name)}: [toolbox] {name} is 0 to {MOST_FAMILY}")
+    givers = {*own.delegate, *repository.delegate}
+    return ToolboxRules(
+        enabled=own.enabled and repository.enabled,
+        depth=min(own.depth, repository.depth) if "depth" in theirs.table("toolbox") else own.depth,
+        children=min(own.children, repository.children) if "children" in theirs.table("toolbox") else own.children,
+        agents=own.agents,
+        delegate={giver: _allowed(giver, own.delegate, repository.delegate) for giver in sorted(givers)},
+    )
+
+
+def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return whom a role may hand work to by every table that says anything."""
+    lists = [table.get(giver, table.get("*", ())) for table in tables if table]
+    named = [set(each) for each in lists if "*" not in each]
+    return tuple(sorted(named[0].intersection(*named[1:]))) if named else ("*",)
+
+
+def slot_limits(mine: SettingsFile, theirs: SettingsFile) -> SlotLimits:
+    """Make one of what both say of how many run at once: the smaller number holds."""
+    own, repository = (convert(file.table("limits"), SlotLimits, file, "limits") for file in (mine, theirs))
+    for file, limits in ((mine, own), (theirs, repository)):
+        for name, number in (("parallel", limits.parallel), ("per_repository", limits.per_repository)):
+            if number is not None and number < 1:
+                raise BadRequest(f"{file.where('limits', name)}: [limits] {name} is 1 or more")
+        if any(number < 1 for number in limits.per_agent.values()):
+            raise BadRequest(f"{file.where('limits', 'per_agent')}: [limits] per_agent has numbers of 1 or more")
+    agents = {*own.per_agent, *repository.per_agent}
+    return SlotLimits(
+        parallel=_least(own.parallel, repository.parallel),
+        per_agent={
+            name: least
+            for name in sorted(agents)
+            if (least := _least(own.per_agent.get(name), repository.per_agent.get(name))) is not None
+        },
+        per_repository=_least(own.per_repository, repository.per_repository),
+    )
+
+
+def _least(*numbers: int | None) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def routing(file: SettingsFile) -> tuple[RoutingRule, ...]:
+    found: list[RoutingRule] = []
+    for table in file.entries("routing"):
+        lists = ("type", "grade", "words", "files", "role")  # one word stands for a list of one
+        given = {key: [value] if key in lists and isinstance(value, str) else value for key, value in table.items()}
+        found.append(convert(given, RoutingRule, file, "routing"))
+    return tuple(found)
+
+
+def complexity(mine: SettingsFile, theirs: SettingsFile) -> ComplexityTable:
+    """Take the points of both; where both say something, the person's count."""
+    own, repository = (
+        convert(file.table("complexity"), ComplexityTable, file, "complexity") for file in (mine, theirs)
+    )
+    return ComplexityTable(
+        types={**repository.types, **own.types},
+        words={word.lower(): points for word, points in {**repository.words, **own.words}.items()},
+        other_type=repository.other_type if own.other_type is None else own.other_type,
+    )
+
+
+def setup(file: SettingsFile) -> Setup:
+    table = dict(file.table("workspace"))
+    if "setup" in table:
+        table["command"] = table.pop("setup")
+    if "setup_net" in table:
+        table["net"] = table.pop("setup_net")
+    if "snapshot" in table:
+        table["snapshot_seconds"] = duration(str(table.pop("snapshot")), "[workspace] snapshot")
+    return convert(table, Setup, file, "workspace")
+
+
+def hooks(file: SettingsFile) -> tuple[Hook, ...]:
+    found: list[Hook] = []
+    for table in file.entries("hooks"):
+        hook = convert(table, Hook, file, "hooks")
+        if bool(hook.run) == bool(hook.python):
+            raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`")
+        found.append(hook)
+    return tuple(found)
