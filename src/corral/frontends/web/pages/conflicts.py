@@ -27,6 +27,16 @@ MOST_FILES = 50  #: shown at once; what is settled makes room for others
 MOST_TRIES = 10
 Name = Annotated[str, Query(max_length=200)]
 Choice = Literal["ours", "theirs", "base"]
+#: What happened, by git's name for it; of others git's own words are shown.
+KINDS = {
+    "contents": "both changed the same lines",
+    "add/add": "both added it, each with another content",
+    "modify/delete": "one side changed it, the other deleted it",
+    "rename/delete": "one side renamed it, the other deleted it",
+    "rename/rename": "both renamed it, to different names",
+    "binary": "both changed it, and it is not text",
+    "submodule": "both moved the submodule",
+}
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -45,6 +55,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     shown: str
     columns: tuple[Column, ...]
     text: str | None  #: to begin with, for a content of its own
+    words: str
 
 
 class Settling(Struct, kw_only=True):
@@ -172,7 +183,13 @@ def _shown(file: ConflictedFile, into: str) -> Shown:
     )
     versions = (file.merged, file.ours, file.theirs)
     text = next((version.text for version in versions if version and version.text is not None), None)
-    return Shown(file=file, shown=laid.path_shown(file.path), columns=columns, text=text)
+    return Shown(
+        file=file,
+        shown=laid.path_shown(file.path),
+        columns=columns,
+        text=text,
+        words=KINDS.get(file.kind) or file.words,
+    )
 
 
 def _lines(path: str, side: str, version: Version | None, base: str | None) -> Markup | None:
