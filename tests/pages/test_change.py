@@ -1,7 +1,6 @@
 """Changes, comparing, merging, undoing and conflicts, as a person does them in a browser."""
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -9,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.rig.browser import Eyes, examine, looking
 from tests.rig.repository import Repo
 from tests.rig.server import Server
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -227,10 +227,14 @@ def _choose(page: Page, name: str, words: str) -> None:
     file.get_by_role("radio", name=re.compile(f"^{words}")).check()
 
 
-def test_before_there_is_a_change_screens_teach_and_then_they_show_it(browser: Browser, server: Server, repo: Repo, tmp_path: Path) -> None:
-    wait = tmp_path / "go-on"
-    agent = server.corral.agent("slow", f"until [ -e {wait} ]; do sleep 0.1; done; echo made > made.txt")
+def test_before_there_is_a_change_screens_teach_and_then_they_show_it(
+    browser: Browser, server: Server, repo: Repo
+) -> None:
+    agent = server.corral.script(
+        '[[step]]\nask = "shall I?"\nwait = true\n[[step]]\nwrite = "made.txt"\ntext = "made\\n"\n'
+    )
     run = server.client.submit("wait a little", repo=str(repo.folder), agents=[agent]).run
+    until(lambda: bool(server.client.inbox()), "it asks")
     with looking(browser, server, phone=True) as eyes:
         for path, words in (
             ("diff", "Nothing was changed"),
@@ -243,6 +247,6 @@ def test_before_there_is_a_change_screens_teach_and_then_they_show_it(browser: B
             assert eyes.faults() == []
             assert not eyes.wider_than_window()
         page = eyes.open(f"/runs/{run}/compare")
-        wait.touch()
+        server.client.answer(server.client.inbox()[0].id, "yes")
         expect(page.get_by_role("link", name="Look")).to_be_visible()
         expect(page.get_by_text("made.txt")).to_be_visible()
