@@ -2,8 +2,22 @@
 
 from fastapi import APIRouter
 
-from corral.frontends.web.pages import agents, cost, flows, inbox, new, now, run, runs, settings
+from corral.frontends.web.pages import (
+    agents,
+    compare,
+    conflicts,
+    cost,
+    diff,
+    flows,
+    inbox,
+    merge,
+    new,
+    now,
+    run,
+    runs,
+    settings,
+)
 
 router = APIRouter(include_in_schema=False)
-for screen in (now, runs, run, new, inbox, cost, flows, agents, settings):
+for screen in (now, runs, run, new, inbox, cost, flows, agents, settings, diff, compare, merge, conflicts):
     router.include_router(screen.router)

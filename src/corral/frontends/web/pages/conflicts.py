@@ -1,0 +1,198 @@
+"""What is in conflict: base, ours and theirs beside each other; settled file by file, or by an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from markupsafe import Markup
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.engine.doctor import list_agents
+from corral.errors import CorralError
+from corral.frontends.web import vetting
+from corral.frontends.web.auth import Lander, Reader, form
+from corral.frontends.web.pages import frame, laid
+from corral.frontends.web.problems import Refused
+from corral.frontends.web.site import Here, Site
+from corral.merging import ConflictedFile, Conflicts, MergeRequest, Version
+from corral.model import OPEN
+
+router = APIRouter()
+MOST_FILES = 50  #: shown at once; what is settled makes room for others
+MOST_TRIES = 10
+Name = Annotated[str, Query(max_length=200)]
+Choice = Literal["ours", "theirs", "base"]
+#: What happened, by git's name for it; of others git's own words are shown.
+KINDS = {
+    "contents": "both changed the same lines",
+    "add/add": "both added it, each with another content",
+    "modify/delete": "one side changed it, the other deleted it",
+    "rename/delete": "one side renamed it, the other deleted it",
+    "rename/rename": "both renamed it, to different names",
+    "binary": "both changed it, and it is not text",
+    "submodule": "both moved the submodule",
+}
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """A file as one side has it."""
+
+    side: Choice
+    title: str
+    version: Version | None
+    lines: Markup | None
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A file in conflict as the screen shows it."""
+
+    file: ConflictedFile
+    shown: str
+    columns: tuple[Column, ...]
+    text: str | None  #: to begin with, for a content of its own
+    words: str
+
+
+class Settling(Struct, kw_only=True):
+    """An agent that is at work on conflicts, for as long as this server remembers."""
+
+    agent: str
+    said: list[str]
+    over: bool = False
+
+
+_settling: dict[str, Settling] = {}
+
+
+@router.get("/runs/{run}/conflicts")
+async def look(run: str, request: Request, site: Here, caller: Reader, into: Name = "") -> Response:
+    document = site.engine.show(run)
+    found: Conflicts | None = None
+    trouble: CorralError | None = None
+    if document.status not in OPEN:
+        try:
+            found = await site.engine.merges.conflicts(document.run, vetting.branch(into or None))
+        except Refused:
+            raise
+        except CorralError as error:
+            trouble = error
+    files = found.conflicts[:MOST_FILES] if found else ()
+    agents = [each.name for each in await list_agents(site.engine, strict=False) if each.program]
+    return frame.show(
+        request, caller, "conflicts.html",
+        run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling.get(document.run),
+        files=[await asyncio.to_thread(_shown, each, found.into) for each in files] if found else [],
+    )  # fmt: skip
+
+
+@router.get("/runs/{run}/conflicts/agent")
+async def at_work(run: str, request: Request, site: Here, caller: Reader) -> Response:
+    """The part that says how far an agent is."""
+    document = site.engine.show(run)
+    return frame.show(request, caller, "_settling.html", run=document, settling=_settling.get(document.run))
+
+
+@router.post("/runs/{run}/conflicts")
+async def settle(run: str, request: Request, site: Here, caller: Lander) -> Response:
+    """Keep what was chosen, and land it as soon as nothing is in conflict any more."""
+    del caller
+    name = site.engine.find(run)
+    record = await site.engine.merges.merge(_request(name, await form(request)))
+    return frame.go_to(f"/runs/{name}/" + ("conflicts" if record.state == "conflict" else "merge"))
+
+
+@router.post("/runs/{run}/conflicts/agent")
+async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> Response:
+    """Have an agent settle it, in a run of its own; this goes on while nobody looks."""
+    caller.needs("run")
+    name, given = site.engine.find(run), await form(request)
+    agent = given.get("agent", "").strip()
+    if not agent:
+        raise Refused(422, "invalid", "which agent?", hint="name one")
+    tries = given.get("tries", "3")
+    request_ = MergeRequest(
+        run=name,
+        into=vetting.branch(given.get("into") or None),
+        resolve_with=agent,
+        tries=int(tries) if tries.isdecimal() and 1 <= int(tries) <= MOST_TRIES else 3,
+    )
+    told = _settling[name] = Settling(agent=agent, said=[])
+    await site.foreman.begin(name, lambda _: _by_agent(site, request_, told))
+    return frame.go_to(f"/runs/{name}/conflicts")
+
+
+@router.post("/runs/{run}/conflicts/abort")
+async def abort(run: str, site: Here, caller: Lander) -> Response:
+    """Give the merge up; nothing was ever moved."""
+    del caller
+    document = site.engine.merges.abort(run)
+    return frame.go_to(f"/runs/{document.run}/merge")
+
+
+async def _by_agent(site: Site, request: MergeRequest, told: Settling) -> None:
+    try:
+        record = await site.engine.merges.merge(request, told.said.append)
+        told.said.append("settled and merged" if record.state == "merged" else "it is left to you")
+    except CorralError as error:
+        told.said.append(str(error))
+        raise
+    finally:
+        told.over = True
+        site.engine.store.flush()
+
+
+def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
+    """Read the form: for each file a side, or a text of its own; what nothing was chosen for stays in conflict."""
+    sides: list[tuple[str, Choice]] = []
+    texts: list[tuple[str, str]] = []
+    for key, path in given.items():
+        number = key.removeprefix("path-")
+        choice = given.get(f"choice-{number}") if number != key else None
+        if choice in ("ours", "theirs", "base"):
+            sides.append((path, choice))
+        elif choice == "text":
+            text = given.get(f"text-{number}", "")  # browsers send every line end as two letters
+            texts.append((path, text if given.get(f"feeds-{number}") else text.replace("\r\n", "\n")))
+    vetting.relative(path for path, _ in (*sides, *texts))
+    return MergeRequest(
+        run=run,
+        into=vetting.branch(given.get("into") or None),
+        resolve=tuple(sides),
+        texts=tuple(texts),
+        seen=given.get("seen") or None,
+        checks=not given.get("unchecked"),
+        autostash=bool(given.get("autostash")),
+    )
+
+
+def _shown(file: ConflictedFile, into: str) -> Shown:
+    base = file.base.text if file.base else None
+    sides: tuple[tuple[Choice, str, Version | None], ...] = (
+        ("base", "before both", file.base),
+        ("ours", f"what {into} has", file.ours),
+        ("theirs", "what the run brings", file.theirs),
+    )
+    columns = tuple(
+        Column(side=side, title=title, version=version, lines=_lines(file.path, side, version, base))
+        for side, title, version in sides
+    )
+    versions = (file.merged, file.ours, file.theirs)
+    text = next((version.text for version in versions if version and version.text is not None), None)
+    return Shown(
+        file=file,
+        shown=laid.path_shown(file.path),
+        columns=columns,
+        text=text,
+        words=KINDS.get(file.kind) or file.words,
+    )
+
+
+def _lines(path: str, side: str, version: Version | None, base: str | None) -> Markup | None:
+    if version is None or version.text is None:
+        return None
+    return laid.alone(path, version.text, None if side == "base" else base)

@@ -1,0 +1,94 @@
+"""What a run changed: its files as a tree, their lines side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from corral.engine import changes
+from corral.engine.changes import Fold, Looked
+from corral.frontends.web import vetting
+from corral.frontends.web.auth import Reader
+from corral.frontends.web.pages import frame, laid
+from corral.frontends.web.site import Here, Site
+from corral.model import Run
+
+router = APIRouter()
+PAGE = 100  #: files on one screen
+Name = Annotated[str, Query(max_length=200)]
+Number = Annotated[int, Query(ge=0, le=10_000_000)]
+
+
+@router.get("/runs/{run}/diff")
+async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
+    run: str, request: Request, site: Here, caller: Reader, attempt: Name = "", q: Name = "", page: Number = 0
+) -> Response:
+    """The change of an attempt, or what would be merged of the whole run."""
+    document = site.engine.show(run)
+    looked = Looked(run=document.run, attempt=site.engine.work.changed_by(run, attempt).id if attempt else None)
+    change = await changes.change(site.engine, looked) if any(node.attempts for node in document.nodes) else None
+    found = [each for each in change.files if q.lower() in each.path.lower()] if change else []
+    first = min(page, max(0, len(found) - 1) // PAGE) * PAGE
+    rows = laid.rows(looked, found[first : first + PAGE], first)
+    part = request.headers.get("hx-target") == "files"
+    return frame.show(
+        request, caller, "_diff.html" if part else "diff.html",
+        run=document, change=change, rows=rows, tree=laid.tree(rows), found=len(found), first=first, q=q,
+        looked=looked, page=first // PAGE, size=PAGE, attempts=with_work(document), query=laid.query,
+    )  # fmt: skip
+
+
+@router.get("/runs/{run}/diff/file")
+async def file(
+    run: str, request: Request, site: Here, caller: Reader, attempt: Name = "", against: Name = ""
+) -> Response:
+    """The lines of one file."""
+    looked = _looked(site, run, attempt, against)
+    change = await changes.file(site.engine, looked, *_names(request))
+    lines = await asyncio.to_thread(laid.laid, looked, change)
+    return frame.show(
+        request, caller, "_file.html", change=change, lines=lines, notes=laid.rows(looked, [change.file])[0].notes
+    )
+
+
+@router.get("/runs/{run}/diff/lines")
+async def lines(  # noqa: PLR0913, PLR0917
+    run: str, request: Request, site: Here, _: Reader, at: Number, to: Number, count: Number,
+    attempt: Name = "", against: Name = "",
+) -> Response:  # fmt: skip
+    """Lines that were folded."""
+    looked = _looked(site, run, attempt, against)
+    names = _names(request)
+    now = min(count, laid.MOST_FOLD)
+    change = await changes.lines(site.engine, looked, names, Fold(old=at, new=to, count=now))
+    left = Fold(old=at + now, new=to + now, count=count - now) if count > now else None
+    return HTMLResponse(await asyncio.to_thread(laid.opened, looked, change, left))
+
+
+def _names(request: Request) -> tuple[str, str]:
+    """Return the new and the old name of a file; they only ever reach git, and only within the repository."""
+    names = laid.asked(request, "path"), laid.asked(request, "old")
+    vetting.relative(names)
+    return names
+
+
+def _looked(site: Site, run: str, attempt: str, against: str) -> Looked:
+    return Looked(run=site.engine.find(run), attempt=attempt or None, against=against or None)
+
+
+def with_work(run: Run) -> list[tuple[str, str, str]]:
+    """Return the attempts that changed something: id, agent, and what to call them."""
+    return [
+        (
+            attempt.id,
+            attempt.agent,
+            f"{attempt.agent} · {attempt.id.rpartition('-')[2]}" + (" · chosen" if attempt.id == node.winner else ""),
+        )
+        for node in run.nodes
+        for attempt in node.attempts
+        if attempt.commit
+    ]
