@@ -145,7 +145,7 @@ class Triggers:
 def occasion(name: str, event: str, body: bytes) -> Occasion:
     """Read what a caller sent."""
     try:
-        payload = msgspec.json.decode(body) if body else {}
+        payload: Any = msgspec.json.decode(body) if body else {}
     except msgspec.DecodeError as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
     return Occasion(name=name, event=event, payload=payload)

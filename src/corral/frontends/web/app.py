@@ -13,7 +13,19 @@ from starlette.staticfiles import StaticFiles
 
 from corral import __version__
 from corral.frontends.web import described, login, problems
-from corral.frontends.web.api import acts, automation, events, inbox, machine, money, queue, runs, tokens, webhooks
+from corral.frontends.web.api import (
+    acts,
+    automation,
+    events,
+    flows,
+    inbox,
+    machine,
+    money,
+    queue,
+    runs,
+    tokens,
+    webhooks,
+)
 from corral.frontends.web.guard import Guard
 from corral.frontends.web.mcp import PATH
 from corral.frontends.web.site import Site
@@ -48,7 +60,7 @@ def create(site: Site) -> FastAPI:
 
 def _api() -> APIRouter:
     api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
-    for part in (runs, events, acts, inbox, queue, money, machine, automation, webhooks, tokens):
+    for part in (runs, events, acts, flows, inbox, queue, money, machine, automation, webhooks, tokens):
         api.include_router(part.router)
     return api
 
