@@ -69,7 +69,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "paid": run_words.paid(view),
         "names": run_words.names(view),
         "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
-        "letters": engine.mail(name)[-LETTERS_MOST:],
+        "letters": engine.history.mail(name)[-LETTERS_MOST:],
     }
 
 
@@ -133,12 +133,12 @@ async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Resp
         raise NotFound(f"run {view.run.run} has no attempt `{attempt}`")
     match what:
         case "prompt":
-            text = site.engine.prompt(view.run.run, attempt)
+            text = site.engine.work.prompt(view.run.run, attempt)
         case "summary":
             text = view.attempts[attempt].summary or "it goes on from no summary"
         case "receipt":
             text = msgspec.json.format(
-                msgspec.json.encode(site.engine.receipt(view.run.run, attempt)), indent=2
+                msgspec.json.encode(site.engine.work.receipt(view.run.run, attempt)), indent=2
             ).decode()
         case "output":
             text = msgspec.json.format(msgspec.json.encode(view.attempts[attempt].attempt.output), indent=2).decode()
@@ -159,7 +159,7 @@ async def stop(run: str, site: Here, caller: Runner) -> Response:
 @router.post("/runs/{run}/pause")
 async def pause(request: Request, run: str, site: Here, caller: Runner) -> Response:
     node = (await form(request)).get("node") or None
-    return _told(await site.engine.pause(site.engine.find(run), node, caller.by))
+    return _told(await site.engine.control.pause(site.engine.find(run), node, caller.by))
 
 
 @router.post("/runs/{run}/resume")
@@ -167,7 +167,7 @@ async def resume(request: Request, run: str, site: Here, caller: Runner) -> Resp
     """Go on with the run, or with a paused node of it; the screen is opened anew, to hear it from its beginning."""
     name, node = site.engine.find(run), (await form(request)).get("node")
     if node and site.engine.driven(name):
-        return _told(await site.engine.unpause(name, node, caller.by))
+        return _told(await site.engine.control.unpause(name, node, caller.by))
     await site.foreman.begin(name, partial(site.engine.resume, name))
     return frame.go_to(f"/runs/{name}")
 
@@ -182,19 +182,19 @@ async def retry(request: Request, run: str, site: Here, _: Runner) -> Response:
 @router.post("/runs/{run}/steer")
 async def steer(request: Request, run: str, site: Here, caller: Runner) -> Response:
     text = (await form(request)).get("text", "")
-    return _told(await site.engine.steer(site.engine.find(run), text, caller.by))
+    return _told(await site.engine.control.steer(site.engine.find(run), text, caller.by))
 
 
 @router.post("/runs/{run}/condense")
 async def condense(run: str, site: Here, caller: Runner) -> Response:
-    return _told(await site.engine.condense(site.engine.find(run), caller.by))
+    return _told(await site.engine.control.condense(site.engine.find(run), caller.by))
 
 
 @router.post("/runs/{run}/answers/{number}")
 async def answer_entry(request: Request, run: str, number: str, site: Here, caller: Runner) -> Response:
     """Answer what the run waits for; if nothing drives it, it is opened anew."""
     given = (await form(request)).get("answer", "")
-    entry = await site.engine.answer(number, given, caller.by)
+    entry = await site.engine.inbox.answer(number, given, caller.by)
     name = site.engine.find(run)
     if not site.engine.driven(name):
         return frame.go_to(f"/runs/{name}")
