@@ -1,11 +1,15 @@
 """The screen of a run: watched live from start to end, steered, stopped, done again, answered, looked at closely."""
 
 import re
+import time
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from corral.world.store.children import Child, Lineage
+from corral.world.store.mail import Letter, Mail
+from corral.world.store.sqlite import Store
 from tests.rig.browser import Eyes, examine
 from tests.rig.repository import Repo
 from tests.rig.server import Server
@@ -120,6 +124,10 @@ def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, serv
     page.get_by_role("button", name="Steer").click()
     expect(page.locator("#steer-told")).to_contain_text(re.compile("told|kept"))
     examine(browser, server, f"/runs/{run}", "run-running")
+    page.keyboard.press("p")
+    expect(page.locator(".kicker .badge")).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".kicker .badge")).to_contain_text("running")
     page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("What they did so far is kept")
@@ -157,3 +165,30 @@ def test_a_race_and_a_failure_say_why(browser: Browser, eyes: Eyes, server: Serv
     page = eyes.open(f"/runs/{failed}")
     expect(page.locator("#panel .problem")).to_contain_text("refused the model will not do that")
     examine(browser, server, f"/runs/{failed}", "run-failed")
+
+
+def test_children_and_mail_are_shown_and_who_may_only_look_has_no_buttons(server: Server, repo: Repo) -> None:
+    parent, child = (submitted(server, repo, task, HANGS) for task in ("lead it", "follow <it>"))
+    until(lambda: server.client.show(parent).status == "running", "it is at work")
+    attempt, now, store = f"{parent}-1", time.time(), Store(server.corral.home)
+    Lineage(store).add(
+        Child(run=child, root=parent, parent=parent, node="main", attempt=attempt, depth=1, budget_usd=None, at=now)
+    )
+    letter = Letter(
+        run=parent, box="main", sender="reviewer", sender_run=parent, sender_attempt=attempt, thread="t", priority=1,
+        text="mind the <gap>", at=now,
+    )  # fmt: skip
+    Mail(store, 5).send([letter], lambda *_: None)
+    store.close()
+    made = server.ask("POST", "tokens", {"name": "looker", "scopes": ["read"]}).json
+    answer = server.ask("GET", f"/runs/{parent}", token=made["secret"])
+    text = answer.body.decode()
+    assert f'href="/runs/{child}">follow &lt;it&gt;</a>' in text
+    assert "mind the &lt;gap&gt;" in text
+    assert 'id="act-stop"' not in text
+    assert 'id="steer"' not in text
+    assert 'id="act-stop"' in server.ask("GET", f"/runs/{parent}/part").body.decode()
+    for verb in ("stop", "pause", "resume", "retry", "steer", "condense", "answers/1"):
+        assert server.ask("POST", f"/runs/{parent}/{verb}", b"", token=made["secret"]).status == 403
+    for run in (child, parent):
+        server.client.stop(run)

@@ -25,7 +25,7 @@ RECENT = 400  #: events from which is told what each attempt does now
 MOST_CHANGES = 500
 
 
-class Money(Struct, frozen=True, kw_only=True):
+class Spending(Struct, frozen=True, kw_only=True):
     """What a run costs, against what it may."""
 
     spent: float
@@ -44,7 +44,7 @@ class View(Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]  #: that wait for a person
     graph: charting.Graph
     timeline: charting.Timeline
-    money: Money
+    money: Spending
     driven: bool
     last: int  #: the sequence number up to which all is in this view
     now: float
@@ -90,7 +90,7 @@ def _working(engine: Engine, run: str, records: Mapping[str, AttemptRecord]) -> 
     return found
 
 
-def _money(engine: Engine, run: Run, record: RunRecord) -> Money:
+def _money(engine: Engine, run: Run, record: RunRecord) -> Spending:
     kept, flow = money.ledger(engine.store), record.plan.flow
     spent, reserved = kept.held(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
@@ -99,7 +99,7 @@ def _money(engine: Engine, run: Run, record: RunRecord) -> Money:
     shared = (*engine.settings.load(Path(run.repo)).budget.limits, *kept.limits())
     limits += [each for each in shared if each.window == "run" and not each.agent and each.repo in ("", run.repo)]
     least = min(limits, key=lambda each: each.usd, default=None)
-    return Money(
+    return Spending(
         spent=max(spent, run.cost.usd or 0.0),
         reserved=reserved,
         limit=least.usd + money.allowed_usd(engine.store, run.run) if least else None,

@@ -85,18 +85,21 @@ document.addEventListener("htmx:responseError", (event) => {
   complain(elt.closest("form"), problem.detail, problem.hint);
 });
 document.addEventListener("htmx:sendError", (event) => complain(event.detail.elt.closest("form"), "the server does not answer", "is `corral serve` still running?"));
-document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.querySelector?.("[data-problem]")?.replaceChildren());
+document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.closest("form")?.querySelector("[data-problem]")?.replaceChildren());
 
-// A button that takes time says what it does: data-busy="merging…"
+// A button that takes time says what it does: data-busy="merging…". A part of the screen that is renewed has pressed none.
+function pressed(element, which) {
+  return element.matches(which) ? [element] : element.matches("form") ? element.querySelectorAll(which) : [];
+}
 document.addEventListener("htmx:beforeSend", (event) => {
-  for (const button of event.detail.elt.matches("[data-busy]") ? [event.detail.elt] : event.detail.elt.querySelectorAll("[data-busy]")) {
+  for (const button of pressed(event.detail.elt, "[data-busy]:not([data-idle])")) {
     button.dataset.idle = button.textContent;
     button.textContent = button.dataset.busy;
     button.disabled = true;
   }
 });
 document.addEventListener("htmx:afterRequest", (event) => {
-  for (const button of event.detail.elt.matches("[data-idle]") ? [event.detail.elt] : event.detail.elt.querySelectorAll("[data-idle]")) {
+  for (const button of pressed(event.detail.elt, "[data-idle]")) {
     button.textContent = button.dataset.idle;
     delete button.dataset.idle;
     button.disabled = false;

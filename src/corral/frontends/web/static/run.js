@@ -4,7 +4,7 @@
   const byId = (id) => document.getElementById(id);
 
   // --- what is kept while the rest of the screen is renewed: the log, what a person types, what they opened, what is under way
-  const kept = (node) => node.nodeType === Node.ELEMENT_NODE && ("keep" in node.dataset || "idle" in node.dataset || (node.tagName === "INPUT" && node.closest("[data-keep-values]")));
+  const kept = (node) => node.nodeType === Node.ELEMENT_NODE && ("keep" in node.dataset || "idle" in node.dataset || "problem" in node.dataset || (node.tagName === "INPUT" && node.closest("[data-keep-values]")));
   Object.assign(Idiomorph.defaults.callbacks, {
     beforeNodeMorphed: (old) => !kept(old),
     beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
