@@ -1,13 +1,19 @@
 """Now and history: empty they teach, then they show what happens by themselves."""
 
+from contextlib import closing
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from corral.flow import AgentChoice, Task
+from corral.model import RunPlan, RunRecord
+from corral.rules import naming, strategies
+from corral.world.store.sqlite import Store
 from tests.rig.browser import Eyes, examine, looking
+from tests.rig.command import Corral
 from tests.rig.repository import Repo
-from tests.rig.server import Server
+from tests.rig.server import Server, serving
 
 pytestmark = pytest.mark.slow
 
@@ -93,3 +99,26 @@ def test_a_login_link_never_leads_elsewhere(server: Server) -> None:
     for then in ("https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/ok\n"):
         answer = server.ask("GET", f"/login?then={quote(then, safe='')}", token=None)
         assert b'name="then" value="/"' in answer.body, then
+
+
+def test_ten_thousand_runs_are_read_page_by_page(browser: Browser, corral: Corral) -> None:
+    with closing(Store(corral.home)) as store, store.transaction():
+        for number in range(10_000):
+            flow = strategies.single(Task(prompt=f"task {number}"), AgentChoice("a"))
+            plan = RunPlan(flow=flow, repo="/r", git_dir="/r", base=None, into=None)
+            name = naming.run_id(1_700_000_000_000 + number * 1000, number)
+            status = "done" if number % 10 else "failed"
+            store.add_run(RunRecord(id=name, status=status, reason=None, plan=plan, created=1.7e9 + number))
+    with serving(corral, corral.root) as server, looking(browser, server) as eyes:
+        page = eyes.open("/runs")
+        expect(page.locator("[data-row]")).to_have_count(50)
+        expect(page.locator("main")).to_contain_text("9000 done")
+        expect(page.locator("[data-row]").first).to_contain_text("task 9999")
+        page.get_by_role("link", name="Older").click()
+        expect(page.locator("[data-row]").first).to_contain_text("task 9949")
+        page.get_by_label("Words in the task").fill("task 17")
+        page.get_by_label("State").select_option("failed")
+        expect(page.locator("[data-row]").first).to_contain_text("task 1790")
+        assert "status=failed" in page.url
+        eyes.open("/")
+        expect(page.locator("[data-row]")).to_have_count(12)
