@@ -57,6 +57,7 @@ class PriceList(Struct, frozen=True, kw_only=True):
     shipped: PriceFile = PriceFile()
 
 
+By = Literal["agent", "account", "model", "day", "repo", "task-kind"]  #: what costs are added up by
 Window = Literal["node", "run", "day", "month", "ceiling", "halt"]
 
 

@@ -11,9 +11,20 @@ from msgspec import structs
 from corral.errors import BadRequest, Conflicting
 from corral.flow import known_as
 from corral.model import OPEN, Entry, RunPlan
-from corral.money import Bound, Budget, CostOverview, CostTable, Limit, Quota, QuotaWindow, Standing, Window, dollars
+from corral.money import (
+    Bound,
+    Budget,
+    By,
+    CostOverview,
+    CostTable,
+    Limit,
+    Quota,
+    QuotaWindow,
+    Standing,
+    Window,
+    dollars,
+)
 from corral.rules import budget, costs
-from corral.rules.costs import By
 from corral.world import clock, custody
 from corral.world.store import accounts, inbox, paging, quotas
 from corral.world.store.ledger import Ledger

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Literal
 
 from corral.flow import known_as
 from corral.model import CostSource
-from corral.money import CostRow, CostTable, Paid, Standing, Totals
+from corral.money import By, CostRow, CostTable, Paid, Standing, Totals
 from corral.rules.budget import quantile
 
-By = Literal["agent", "account", "model", "day", "repo", "task-kind"]
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
 LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from msgspec import Meta, Struct
@@ -17,11 +17,10 @@ from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.money import CostTable, Limit, Quota, Standing
+from corral.money import By, CostTable, Limit, Quota, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
-By = Literal["agent", "account", "model", "day", "repo", "task-kind"]
 
 
 class LimitShown(Struct, frozen=True, kw_only=True):

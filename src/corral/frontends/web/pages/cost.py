@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine import money
-from corral.frontends.web.api.money import By
 from corral.frontends.web.auth import Admin, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.site import Here, Site
-from corral.money import Budget, Limit, Window
+from corral.money import Budget, By, Limit, Window
 
 router = APIRouter()
 DIMENSIONS: tuple[By, ...] = get_args(By)
