@@ -13,7 +13,19 @@ from msgspec import structs
 
 from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import accounts, briefing, cheaper, forms, hooks, judgement, scoping, scoring, starting
+from corral.engine import (
+    accounts,
+    briefing,
+    cheaper,
+    forms,
+    harvest,
+    homes,
+    hooks,
+    judgement,
+    scoping,
+    scoring,
+    starting,
+)
 from corral.engine.cheaper import Dress
 from corral.engine.evidence import Evidence
 from corral.engine.guarding import Guard
@@ -353,7 +365,7 @@ class AttemptCourse:
 
     async def _collect(self) -> None:
         taken, _ = await asyncio.gather(
-            self.host.collect(self.folder, self.node.id, self.record.run), self._guard.compare()
+            harvest.collect(self.host, self.folder, self.node.id, self.record.run), self._guard.compare()
         )
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
@@ -444,7 +456,7 @@ class AttemptCourse:
         kind = kinds.get(type(error), "crash")
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
-        self.host.forget_logins(self.folder)
+        homes.forget_logins(self.host, self.folder)
         await self._over(Verdict("failed", Failure(kind, words + where, hint)))
 
     async def _over(self, verdict: Verdict) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from corral.engine import scoping
 from corral.engine.network import Network
 from corral.engine.scoping import Fitted
+from corral.errors import CorralError
 from corral.model import Level
 from corral.world import caches, process, watchdog
 from corral.world.process import Exit, Limits, Start, Talk
@@ -132,3 +133,11 @@ class Boxes:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    async def aside(self, command: Sequence[str], box: Box, what: str) -> None:
+        """Run a command of ours in a box that nobody is in."""
+        with confine(command, box, self.level, tag=self._attempt) as start:
+            finished = await process.run(start)
+        if finished.code != 0:
+            words = " ".join(finished.err.decode(errors="replace").split())
+            raise CorralError(f"the work cannot {what}: {words[-200:]}")

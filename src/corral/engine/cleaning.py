@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from corral.engine import harvest
 from corral.engine.host import Host
 from corral.engine.places import repository_of
 from corral.errors import CorralError
@@ -118,7 +119,7 @@ async def _save(store: Store, run: RunRecord, record: AttemptRecord, repository:
     """Make a last snapshot of a workspace whose work could not be collected."""
     host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record.attempt.id)
     host.base = record.base if record.base is not None else run.plan.base
-    await host.snapshot(await host.take_over(Path(record.folder)))
+    await harvest.snapshot(host, await host.take_over(Path(record.folder)))
 
 
 async def _expire(store: Store, run: RunRecord) -> None:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
+from corral.engine import checking
 from corral.engine.host import Host
 from corral.engine.recorder import Recorder
 from corral.events import Checked, Noted
@@ -64,7 +65,7 @@ class Evidence:
         found = await self._suite("base", base, _unheard)
         by_chance = [each.flaky and then.passed and not then.flaky for each, then in zip(now, found, strict=True)]
         if any(by_chance) and not self._host.stop.is_set():
-            again = await self._host.check(self._beside("base3"), base, self._task.checks, _unheard)
+            again = await checking.run(self._host, self._beside("base3"), base, self._task.checks, _unheard)
             found = [
                 structs.replace(then, flaky=then.flaky or not other.passed)
                 for then, other in zip(found, again, strict=True)
@@ -112,12 +113,12 @@ class Evidence:
                 for each in cached:
                     told(each)
                 return cached
-            results = await self._host.check(self._beside(name), commit, self._task.checks, told)
+            results = await checking.run(self._host, self._beside(name), commit, self._task.checks, told)
             failed = [place for place, each in enumerate(results, 1) if not each.passed and not each.note]
             if failed and not self._host.stop.is_set():
                 # A later check may need what an earlier one made, so those before it are run too.
                 checks = self._task.checks[: failed[-1]]
-                again = await self._host.check(self._beside(f"{name}2"), commit, checks, _unheard)
+                again = await checking.run(self._host, self._beside(f"{name}2"), commit, checks, _unheard)
                 for place in failed:
                     results[place - 1] = evidence.once_more(results[place - 1], again[place - 1])
             if not self._host.stop.is_set():

@@ -1,4 +1,4 @@
-"""One attempt, the half that runs beside the agent: workspace, box, process, bundle, checks."""
+"""One attempt, the half that runs beside the agent: its workspace, its box, its process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import contextlib
 import io
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Answer, Leave, Telling
-from corral.engine import scoping, tape
+from corral.engine import checking, harvest, homes, scoping, tape
 from corral.engine.boxing import Boxes, Program
 from corral.engine.listening import Listening
 from corral.engine.logs import CleanLog, Log, Pace, Tail
@@ -24,32 +23,25 @@ from corral.engine.network import Network
 from corral.engine.outfit import Outfit
 from corral.engine.scoping import Fitted
 from corral.engine.tape import TurnNote
-from corral.errors import CorralError, SetupFailed
+from corral.errors import SetupFailed
 from corral.events import Event, Noted
 from corral.flow import Task
-from corral.model import CheckResult, Level, Net, RunPlan, Tokens
-from corral.rules import naming, results
+from corral.model import Level, Net, RunPlan, Tokens
 from corral.rules.redact import Redactor, likely
-from corral.rules.results import junit
-from corral.world import caches, collecting, process, snapshots, workspace
-from corral.world.collecting import Taken
+from corral.world import caches, collecting, workspace
 from corral.world.git import Repository, locked
-from corral.world.process import Exit, Limits, Talk
+from corral.world.process import Exit, Limits
 from corral.world.proxy.provider import Gate
 from corral.world.proxy.secret import Secret
-from corral.world.sandbox.confine import agent_owner, confine, own_processes
+from corral.world.sandbox.confine import agent_owner, own_processes
 from corral.world.sandbox.links import dangerous_links
-from corral.world.sandbox.profile import Box
 from corral.world.scope import Machine
 from corral.world.workspace import Workspace
 
 MOST_READ_BACK = 4 << 20
-MOST_COUNTED = 4 << 20  #: of a check's output, from its end: where test programs tell how many passed
-MOST_SHOWN = 8000
 IDLE_SECONDS = 3600.0
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
-KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
 
 
@@ -81,13 +73,13 @@ class Host:
         self.stop = asyncio.Event()
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
-        self._owner = agent_owner(attempt) if self.level != "none" else None
-        self._logins: list[str] = []
+        self.owner = agent_owner(attempt) if self.level != "none" else None
+        self.logins: list[str] = []
         self.boxes = Boxes(self.level, attempt, self.stop)
         self.redactor = Redactor(likely(os.environ))
         self._listening: Listening | None = None
         self._halt = asyncio.Event()  #: ends its present turn
-        self._snapping = asyncio.Lock()
+        self.snapping = asyncio.Lock()
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
 
@@ -97,7 +89,7 @@ class Host:
     async def with_cache(self, folder: Path) -> AsyncGenerator[None]:
         """Have the project's package caches at hand, for setup, agent and checks."""
         private = folder.with_name(f"{folder.name}-cache")
-        async with caches.lent(self.state, self.repository.git_dir, private, self._owner) as self.boxes.cache:
+        async with caches.lent(self.state, self.repository.git_dir, private, self.owner) as self.boxes.cache:
             try:
                 yield
             finally:
@@ -108,18 +100,18 @@ class Host:
         await workspace.remove(folder)
         for name in ("home", "out", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
-            if self._owner:
-                os.chown(folder / name, self._owner.uid, self._owner.gid)
-        made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self._owner)
+            if self.owner:
+                os.chown(folder / name, self.owner.uid, self.owner.gid)
+        made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self.owner)
         person, address = await self.repository.identity()  # for repositories that an agent makes itself
         settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
-        workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self._owner)
-        await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self._owner)
+        workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
+        await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self.owner)
         if self.plan.setup.command:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
 
-    async def _network(self, net: Net) -> Network:
+    async def network(self, net: Net) -> Network:
         """Connect a box that is not an agent's: to what the list names, and to no provider."""
         network = Network(self.level, net, _untold, whole=True)
         await network.allow()
@@ -132,9 +124,9 @@ class Host:
         self.boxes.fitted = await scoping.fit(fitted, machine)
         resolved = self.boxes.fitted.resolved
         for folder in resolved.missing:
-            workspace.make_below(made.tree, folder, self._owner)
+            workspace.make_below(made.tree, folder, self.owner)
         if hidden := self._hidden(made):
-            await self._aside(
+            await self.boxes.aside(
                 workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git"
             )
         notes: list[str] = []
@@ -157,17 +149,17 @@ class Host:
 
     async def take_over(self, folder: Path) -> Workspace:
         """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
-        if self._owner:
+        if self.owner:
             for name in ("work", "home", "out", "tmp"):
-                await workspace.give(folder / name, self._owner)
+                await workspace.give(folder / name, self.owner)
         return workspace.made_before(folder / "work")
 
     async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
         tail = Tail()
-        network = await self._network(self.plan.setup.net)
+        network = await self.network(self.plan.setup.net)
         box = self.boxes.box(made, folder, network=network)
         log = Log(self.logs / "setup.log")
-        ended = await self._in_box(["/bin/sh", "-c", command], box, Limits(), log, tail, network)
+        ended = await checking.shell(self, command, box, Limits(), (log, tail), network)
         if ended.code != 0 or ended.why != "exited":
             words = tail.text().strip().splitlines()
             raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
@@ -184,8 +176,8 @@ class Host:
         argv, readable = dressed.resolve(command)
         if command.cwd:
             argv = ["/bin/sh", "-c", STARTED_ELSEWHERE, "start", command.cwd, *argv]
-        self._fill_home(folder / "home", {**self._skills(), **self._handed(), **command.files}, dressed)
-        for name in self._logins:
+        homes.fill(self, folder / "home", command.files, dressed)
+        for name in self.logins:
             ears.emit(Noted(f"a private copy of the login ~/{name} is in its box"))
         env = {**command.env, **dressed.env}
         if boxed and "PATH" not in env and (first := dressed.search(command)):
@@ -196,7 +188,9 @@ class Host:
         limited = self.boxes.fitted.scope.file_mb or self.boxes.fitted.scope.cpu_seconds
         alone = alone and not limited and not self._hidden(made)
         if alone:
-            argv = collecting.then_collect(argv, made, self._message(), self.base, _emptied(folder / "out"))
+            argv = collecting.then_collect(
+                argv, made, harvest.message(self), self.base, harvest.emptied(folder / "out")
+            )
         conversation = dressed.agent.converse(task)
         listening = self._listening = Listening(conversation, ears.emit, lambda left: self._leave(made, left))
         logs = {name: CleanLog(self.logs / f"{name}.log", self.redactor) for name in ("stdout", "stderr")}
@@ -211,8 +205,8 @@ class Host:
             argv=argv, stdin=command.stdin, talks=command.talks, wrapped=alone, hear=listening.hear, raw=raw
         )
         try:
-            listening.talk.before_end = partial(self._before_end, made)
-            async with self._keeping(made):
+            listening.talk.before_end = partial(harvest.before_end, self, made)
+            async with harvest.keeping(self, made):
                 ended = await self._follow(
                     listening,
                     ears.tools.finished if ears.tools else asyncio.Event(),
@@ -296,40 +290,8 @@ class Host:
     def at_work(self) -> bool:
         return self._listening is not None
 
-    def put(self, folder: Path, name: str, content: bytes) -> None:
-        """Lay something into the agent's HOME, without secrets."""
-        workspace.write_below(folder / "home", name, io.BytesIO(self.redactor.data(content)), self._owner)
-
     def _leave(self, made: Workspace, left: Leave) -> None:
-        workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self._owner, mode=0o644)
-
-    def _fill_home(self, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
-        for name, content in files.items():
-            workspace.write_below(home, name, io.BytesIO(content), self._owner)
-        for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
-            source = dressed.login_file(name)
-            if source is None:
-                workspace.remove_below(home, name)  # one of another account may lie there
-            else:
-                self._logins.append(name)
-                workspace.write_below(home, name, io.BytesIO(source.read_bytes()), self._owner)
-
-    def _skills(self) -> dict[str, bytes]:
-        """Return the files of the task's skills, as they are to lie in HOME."""
-        found: dict[str, bytes] = {}
-        for name, place in self.task.skills:
-            for file in sorted(Path(place).rglob("*")):
-                if file.is_file() and not file.is_symlink():
-                    found[f"skills/{name}/{file.relative_to(place)}"] = file.read_bytes()
-        return found
-
-    def _handed(self) -> dict[str, bytes]:
-        return {name: text.encode() for name, text in self.task.handed}
-
-    def forget_logins(self, folder: Path) -> None:
-        """Take a person's login out of a workspace that stays."""
-        for name in self._logins:
-            workspace.remove_below(folder / "home", name)
+        workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self.owner, mode=0o644)
 
     def keep(self, name: str, content: str | bytes) -> Path:
         """Keep something beside the attempt's logs, without secrets; return where."""
@@ -344,137 +306,10 @@ class Host:
         old = time.time() - IDLE_SECONDS
         return tuple(each for each in sorted(folder.glob("*")) if each.stat().st_mtime < old)
 
-    # --- what it did
-
-    async def snapshot(self, made: Workspace) -> str | None:
-        """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
-        place = made.tree.parent / "snap"
-        place.mkdir(mode=0o700, exist_ok=True)
-        box = structs.replace(self.boxes.box(made, made.tree.parent, writable=(place,)), file_mb=None, cpu_seconds=None)
-        async with self._snapping:
-            snapshots.prepare(made, place, self._owner)
-            await self._aside(snapshots.command(place, self.base), box, "be kept")
-            async with self.repository_lock():
-                return await snapshots.take(self.repository, place, self.attempt, datetime.now(UTC))
-
-    async def _before_end(self, made: Workspace) -> None:
-        """Keep what is there before the agent hears that it is to end: it may throw its work away then."""
-        with contextlib.suppress(CorralError, OSError, TimeoutError):
-            async with asyncio.timeout(KEEP_SECONDS):
-                await self.snapshot(made)
-
-    @contextlib.asynccontextmanager
-    async def _keeping(self, made: Workspace) -> AsyncGenerator[None]:
-        """Make snapshots from time to time; one that fails is no reason to stop the agent."""
-
-        async def keep() -> None:
-            while True:
-                await asyncio.sleep(self.plan.setup.snapshot_seconds)
-                with contextlib.suppress(CorralError, OSError):
-                    await self.snapshot(made)
-
-        keeping = asyncio.create_task(keep())
-        try:
-            yield
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-
-    async def collect(self, folder: Path, node: str, run: str) -> Taken:
-        """Take all the agent's work into the repository."""
-        made, out = workspace.made_before(folder / "work"), folder / "out"
-        if not ((out / "done").exists() and (out / "work.bundle").exists()):
-            await self._collect_alone(made, out)
-        references = [naming.hidden_ref(self.attempt), "refs/heads/" + naming.branch(run, node, self.attempt)]
-        async with self.repository_lock():
-            return await collecting.take(self.repository, made, out, self.attempt, references)
-
-    async def _collect_alone(self, made: Workspace, out: Path) -> None:
-        """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
-        await workspace.mend(self.repository, self.base, made.tree, self.attempt, self._owner)
-        command = collecting.collect_command(made, self._message(), self.base, _emptied(out))
-        box = structs.replace(self.boxes.box(made, out.parent, writable=(out,)), file_mb=None, cpu_seconds=None)
-        await self._aside(command, box, "be collected")
-
-    async def _aside(self, command: Sequence[str], box: Box, what: str) -> None:
-        """Run a command of ours in a box that nobody is in."""
-        with confine(command, box, self.level, tag=self.attempt) as start:
-            finished = await process.run(start)
-        if finished.code != 0:
-            words = " ".join(finished.err.decode(errors="replace").split())
-            raise CorralError(f"the work cannot {what}: {words[-200:]}")
-
-    def _message(self) -> str:
-        return f"{_subject(self.task)}\n\nCorral-Attempt: {self.attempt}\n"
-
     def repository_lock(self) -> contextlib.AbstractAsyncContextManager[int]:
         """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
         name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
         return locked(self.state / "locks" / name)
-
-    async def check(
-        self, folder: Path, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
-    ) -> list[CheckResult]:
-        """Run checks in a clean checkout of `commit`, in a box of its own; it is removed afterwards."""
-        found: list[CheckResult] = []
-        cache, self.boxes.cache = self.boxes.cache, None  # what an agent left there must not sway its checks
-        try:
-            made = await self.make(folder, commit)
-            for place, check in enumerate(checks, 1):
-                found.append(await self._check(made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}"))
-                told(found[-1])
-        finally:
-            self.boxes.cache = cache
-            await workspace.remove(folder)
-        return found
-
-    async def _check(self, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
-        tail = Tail(MOST_COUNTED)
-        path = self.logs / f"{name}.log"
-        limits = Limits(timeout_seconds=self.task.timeout_seconds)
-        started = time.monotonic()
-        network = await self._network(self.boxes.fitted.scope.net)
-        box = self.boxes.box(made, folder, network=network)
-        ended = await self._in_box(["/bin/sh", "-c", check], box, limits, Log(path), tail, network)
-        note = {
-            "timeout": f"`{check}` was not done in time",
-            "stopped": "stopped",
-            "flood": f"`{check}` printed more than 4 GB",
-            "memory": f"`{check}` used more memory than the scope allows",
-            "disk": f"`{check}` used more disk space than the scope allows",
-            "processes": f"`{check}` started more processes than the scope allows",
-        }
-        return CheckResult(
-            command=check,
-            exit_code=ended.code,
-            seconds=round(time.monotonic() - started, 3),
-            note=note.get(ended.why, ""),
-            output=tail.text(MOST_SHOWN),
-            log=str(path.relative_to(self.state)),
-            tests=results.tally(tail.text(), self._reports(made, check)),
-        )
-
-    def _reports(self, made: Workspace, check: str) -> list[str]:
-        """Read the test reports that a check was told to write."""
-        found = [workspace.read_below(made.tree, name, MOST_COUNTED) for name in junit.named_by(check)]
-        return [content.decode(errors="replace") for content in found if content]
-
-    async def _in_box(self, argv: list[str], box: Box, limits: Limits, log: Log, tail: Tail, network: Network) -> Exit:
-        streams = {name: self.redactor.stream() for name in ("stdout", "stderr")}
-
-        def take(clean: bytes) -> None:
-            log.write(clean)
-            tail.write(clean)
-
-        def raw(name: str, chunk: bytes) -> None:
-            take(streams[name].feed(chunk))
-
-        try:
-            return await self.boxes.follow(Program(argv=argv, raw=raw), box, limits, network, Talk())
-        finally:
-            for stream in streams.values():
-                take(stream.close())
-            log.close()
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
@@ -503,14 +338,3 @@ def _quoted(value: str) -> str:
 
 def _untold(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
     """Tell nobody: what a check asks for is its own affair."""
-
-
-def _emptied(out: Path) -> Path:
-    for file in out.iterdir():
-        file.unlink()
-    return out
-
-
-def _subject(task: Task) -> str:
-    first = task.prompt.strip().splitlines()[0]
-    return first if len(first) <= 72 else first[:69] + "..."

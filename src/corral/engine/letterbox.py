@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from corral.engine import homes
 from corral.engine.correspondence import Shown
 from corral.engine.host import Host
 from corral.engine.results import text_of
@@ -119,7 +120,7 @@ class Letterbox:
 
     def _put(self, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):  # it has put something else in the way: its own loss
-            self._host.put(self._folder, name, content)
+            homes.put(self._host, self._folder, name, content)
 
 
 def _plain(name: str) -> str:

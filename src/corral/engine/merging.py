@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from corral.engine import scoping, taking
+from corral.engine import checking, scoping, taking
 from corral.engine.choices import Choices, Waiting
 from corral.engine.host import Host
 from corral.engine.landing import Lander, Say
@@ -379,7 +379,7 @@ class Merger:
         fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
         host.boxes.fitted = await scoping.fit(fitted, Machine(tree=top, state=self.store.folder, checkout=top))
         folder = self.store.folder / "workspaces" / f"{name}-check"
-        return await host.check(folder, commit, checks, lambda _: None)
+        return await checking.run(host, folder, commit, checks, lambda _: None)
 
     # --- strategies that move no branch of the person's
 

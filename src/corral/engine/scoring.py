@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from corral.engine import checking
 from corral.engine.host import Host
 from corral.errors import BadRequest
 from corral.model import Attempt, CheckResult
@@ -56,7 +57,7 @@ async def score(
             _take(name, value, found, say)
     commands = [name for name, scorer in known.items() if scorer is None]
     if commands and attempt.commit:
-        for result in await host.check(folder, attempt.commit, commands, lambda _: None):
+        for result in await checking.run(host, folder, attempt.commit, commands, lambda _: None):
             value = number(result)
             if value is None:
                 say(f"the scorer `{result.command}` printed no number, or failed ({result.exit_code})")

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from corral.adapter import AgentTask
-from corral.engine import summarising, windows
+from corral.engine import homes, summarising, windows
 from corral.engine.host import Ears, Host
 from corral.engine.outfit import Outfit
 from corral.engine.recorder import Recorder
@@ -208,7 +208,7 @@ class Turns:
         number = facts.summaries + 1
         place = f"condensed/steps-{number}.md"
         steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
-        self.host.put(scene.made.tree.parent, place, steps)
+        homes.put(self.host, scene.made.tree.parent, place, steps)
         self.host.keep(f"summary-{number}.md", text)
         self._heed()
         self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))

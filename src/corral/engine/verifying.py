@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from corral.engine import checking
 from corral.engine.host import Host
 from corral.engine.places import repository_of
 from corral.flow import Task
@@ -78,4 +79,4 @@ async def _again(
     if not commands:
         return ()
     folder = Path(record.folder).with_name(f"{receipt.attempt}-verify")
-    return tuple(await host.check(folder, receipt.commit, commands, lambda _: None))
+    return tuple(await checking.run(host, folder, receipt.commit, commands, lambda _: None))

@@ -1,0 +1,96 @@
+"""What an agent's workspace holds is kept: from time to time while it works, and whole at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from corral.errors import CorralError
+from corral.flow import Task
+from corral.rules import naming
+from corral.world import collecting, snapshots, workspace
+from corral.world.collecting import Taken
+from corral.world.workspace import Workspace
+
+if TYPE_CHECKING:
+    from corral.engine.host import Host
+
+KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
+
+
+async def snapshot(host: Host, made: Workspace) -> str | None:
+    """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
+    place = made.tree.parent / "snap"
+    place.mkdir(mode=0o700, exist_ok=True)
+    box = structs.replace(host.boxes.box(made, made.tree.parent, writable=(place,)), file_mb=None, cpu_seconds=None)
+    async with host.snapping:
+        snapshots.prepare(made, place, host.owner)
+        await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")
+        async with host.repository_lock():
+            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC))
+
+
+async def before_end(host: Host, made: Workspace) -> None:
+    """Keep what is there before the agent hears that it is to end: it may throw its work away then."""
+    with contextlib.suppress(CorralError, OSError, TimeoutError):
+        async with asyncio.timeout(KEEP_SECONDS):
+            await snapshot(host, made)
+
+
+@contextlib.asynccontextmanager
+async def keeping(host: Host, made: Workspace) -> AsyncGenerator[None]:
+    """Make snapshots from time to time; one that fails is no reason to stop the agent."""
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(host.plan.setup.snapshot_seconds)
+            with contextlib.suppress(CorralError, OSError):
+                await snapshot(host, made)
+
+    going = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+
+
+async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
+    """Take all the agent's work into the repository."""
+    made, out = workspace.made_before(folder / "work"), folder / "out"
+    if not ((out / "done").exists() and (out / "work.bundle").exists()):
+        await _collect_alone(host, made, out)
+    references = [naming.hidden_ref(host.attempt), "refs/heads/" + naming.branch(run, node, host.attempt)]
+    async with host.repository_lock():
+        return await collecting.take(host.repository, made, out, host.attempt, references)
+
+
+async def _collect_alone(host: Host, made: Workspace, out: Path) -> None:
+    """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
+    await workspace.mend(host.repository, host.base, made.tree, host.attempt, host.owner)
+    command = collecting.collect_command(made, message(host), host.base, emptied(out))
+    box = structs.replace(host.boxes.box(made, out.parent, writable=(out,)), file_mb=None, cpu_seconds=None)
+    await host.boxes.aside(command, box, "be collected")
+
+
+def message(host: Host) -> str:
+    """Return what the commit of the work says."""
+    return f"{_subject(host.task)}\n\nCorral-Attempt: {host.attempt}\n"
+
+
+def emptied(out: Path) -> Path:
+    """Return a folder without what an earlier collection left in it."""
+    for file in out.iterdir():
+        file.unlink()
+    return out
+
+
+def _subject(task: Task) -> str:
+    first = task.prompt.strip().splitlines()[0]
+    return first if len(first) <= 72 else first[:69] + "..."

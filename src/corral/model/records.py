@@ -1,0 +1,86 @@
+"""Runs and attempts as they are stored, and what processes tell each other of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from corral.flow import AgentChoice
+from corral.model.plan import RunPlan
+from corral.model.proof import Receipt
+from corral.model.run import Attempt
+from corral.model.words import Status
+
+Phase = Literal["new", "working", "worked", "collected", "over"]
+
+
+class AttemptRecord(Struct, kw_only=True):
+    """An attempt and what the engine must remember to go on with it after a crash."""
+
+    attempt: Attempt
+    run: str
+    node: str
+    phase: Phase = "new"  #: each is stored before the next begins; nothing before it is done again
+    started: float = 0.0
+    ended: float | None = None
+    folder: str = ""  #: workspace, home and logs of this attempt
+    lane: int = 0  #: whose try it is, in a race; less than 0: a judge's
+    candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
+    void: bool = False  #: its node was done again: it is history
+    heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
+    base: str | None = None  #: the commit it starts from: these, combined
+    conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
+    start: str | None = None  #: the commit its workspace begins with, where that is not its base
+    continues: str | None = None  #: the attempt whose workspace and session this one goes on with
+    fed_back: str = ""  #: what an earlier try did wrong, for the prompt
+    until: float | None = None  #: when the quota that stopped it comes back
+    chosen: bool = False  #: its account was asked for by name: no other is used instead
+    cheaper: AgentChoice | None = None  #: who goes on instead, where too little money is left for its agent
+    elsewhere: str | None = None  #: the account on which it goes on, where its own is limited
+    outcome: Status | None = None  #: of the agent's own part; `done` leaves the rest to the checks
+    denied: tuple[str, ...] = ()
+    resumes: bool = False  #: its agent can go on with a session
+    cost_usd: float | None = None  #: a fixed price
+    summary: str = ""  #: what its agent's present session started from
+    steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
+    saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
+    kept: bool = False  #: its workspace holds work that could not be collected
+    tree: str = ""
+    diff_sha256: str = ""
+    receipt: Receipt | None = None
+
+
+class RunRecord(Struct, kw_only=True):
+    """A run as stored."""
+
+    id: str
+    status: Status
+    reason: str | None
+    plan: RunPlan
+    created: float
+    ended: float | None = None
+    owner: str | None = None
+    lease_until: float = 0.0
+
+
+class Order(Struct, frozen=True):
+    """Something a person wants of a run, told by any process to the one that owns it."""
+
+    id: int
+    verb: Literal["stop", "steer", "condense", "pause", "unpause"]
+    by: str
+    text: str = ""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """A path that an attempt works on, or waits for, in a workspace it shares."""
+
+    attempt: str
+    path: str  #: below the workspace; a folder means all in it
+    exclusive: bool = True
+    held: bool = True
+    at: float = 0.0
+    place: int = 0  #: order of asking: who came first goes first
+    run: str = ""
+    owner: str = ""  #: the process that drives the attempt

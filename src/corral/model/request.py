@@ -1,0 +1,55 @@
+"""What a front end asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from corral.flow import Select, TaskType
+from corral.model.words import Level
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a front end asks for: a task as the person put it, nothing looked up yet."""
+
+    prompt: str = ""
+    repo: str = "."
+    agents: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  #: further ones, side by side
+    strategy: str | None = None
+    review: bool = False
+    flow: str | None = None  #: the text of a flow file
+    flow_file: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    draft: bool = False  #: it is only looked at: inputs may be without a value
+    type: TaskType | None = None
+    files: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    select: Select | None = None
+    scorers: tuple[str, ...] = ()
+    judge: str | None = None
+    read_only: bool = False
+    budget_usd: float | None = None
+    max_tokens: int | None = None
+    yes: bool = False  #: go on past budgets, up to the ceiling
+    timeout: str | None = None
+    idle: str | None = None
+    retries: int | None = None
+    fallback: tuple[str, ...] = ()
+    role: str | None = None
+    skills: tuple[str, ...] = ()
+    base: str | None = None
+    require: Level | None = None  #: None: strict, or on macOS seatbelt
+    unsandboxed: bool = False
+    trust: bool = False
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    net: str | None = None
+    scope: str | None = None  #: a file
+    merge: Literal["never", "auto"] = "never"
+    output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
+    priority: int = 0  #: among runs that wait: more is sooner
+    from_last: bool = False  #: a further try starts from where the last one stopped

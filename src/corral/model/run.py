@@ -1,0 +1,93 @@
+"""The run document that every way in shows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from corral.flow import known_as
+from corral.model.proof import CheckResult, SandboxReport
+from corral.model.words import Cost, Failure, Status, Tokens
+
+
+class Attempt(Struct, kw_only=True):
+    """One try of one node by one agent in one workspace."""
+
+    id: str
+    number: int = field(name="try", default=1)
+    retry_of: str | None = None
+    fallback_of: str | None = None
+    agent: str
+    account: str | None = None  #: of its agent: the one that settings or the person name
+    model: str | None = None
+    role: str | None = None
+    status: Status = "queued"
+    error: Failure | None = None
+    cost: Cost = Cost()
+    tokens: Tokens = Tokens()
+    seconds: float = 0.0
+    session: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    files_changed: tuple[str, ...] = ()
+    insertions: int = 0
+    deletions: int = 0
+    checks: tuple[CheckResult, ...] = ()
+    sandbox: SandboxReport = SandboxReport()
+    scores: dict[str, float] = field(default_factory=dict[str, float])  #: what scorers gave it; more is better
+    votes: float | None = None  #: what a blind judge gave it, among those that are proven
+    output: Any = None
+
+    @property
+    def known_as(self) -> str:
+        """Return the agent with its account: whose quota it uses up."""
+        return known_as(self.agent, self.account)
+
+
+class NodeState(Struct, kw_only=True):
+    id: str
+    status: Status = "queued"
+    reason: str | None = None
+    needs: tuple[str, ...] = ()
+    winner: str | None = None
+    why: str | None = None
+    output: Any = None  #: of a node that reduces the outputs of its items or lanes to one
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+
+
+class MergeState(Struct, frozen=True, kw_only=True):
+    status: Literal["none", "ready", "merged", "conflict", "undone"] = "none"
+    into: str | None = None
+    commit: str | None = None
+    conflicts: tuple[str, ...] = ()
+    others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
+
+
+class Run(Struct, kw_only=True):
+    """The run document of contract.md; `run --json`, `show --json` and the export print exactly this."""
+
+    run: str
+    status: Status = "queued"
+    reason: str | None = None
+    strategy: str = "single"
+    task: str = ""
+    repo: str = ""
+    base: str | None = None
+    started: str = ""
+    seconds: float = 0.0
+    cost: Cost = Cost()
+    tokens: Tokens = Tokens()
+    nodes: list[NodeState] = field(default_factory=list[NodeState])
+    merge: MergeState = MergeState()
+    parent: str | None = None  #: the run whose attempt spawned this one
+    children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
+
+
+ENCODER = msgspec.json.Encoder()
+
+
+def document(run: Run) -> bytes:
+    """Encode the run document: the one encoder that every way in uses."""
+    return ENCODER.encode(run)

@@ -1,0 +1,61 @@
+"""Words that all of it uses: how things stand, why they fail, what they cost."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+Status = Literal[
+    "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
+    "skipped", "partial",
+]  # fmt: skip
+
+OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
+
+ErrorClass = Literal[
+    "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
+    "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
+    "budget",
+]  # fmt: skip
+
+CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
+
+Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
+
+
+class Tokens(Struct, frozen=True):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def less(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.input - other.input,
+            self.output - other.output,
+            self.cache_read - other.cache_read,
+            self.cache_write - other.cache_write,
+        )
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+class Cost(Struct, frozen=True):
+    usd: float | None = None
+    source: CostSource = "unknown"
+
+
+class Failure(Struct, frozen=True):
+    """Why something failed: a class to act on, words to read, and what to do about it."""
+
+    kind: ErrorClass = field(name="class")
+    message: str
+    hint: str = ""
+    lasting: bool | UnsetType = UNSET  #: the same again would most likely end the same: only if a person asks
