@@ -16,7 +16,7 @@ test:            ## every test, and every check
 
 quick:           ## the tests that take little time
 	@tools/bootstrap dev
-	@$(PY) -m pytest -n 4 --dist worksteal -m "not slow" -q
+	@$(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
 
 check:           ## lint, types, layers, dead code, dependencies
 	@tools/bootstrap dev

@@ -12,6 +12,15 @@ import pytest
 from tests.rig.person import Person, install
 
 NUMBERS = itertools.count(1)
+#: Of the many that run the installed command, `make quick` tries these alone: one task from its start to its merge.
+QUICK = ("test_run", "test_checks", "test_merge", "test_bad_requests")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem not in QUICK:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def _kill_and_resume(corral: Corral, repo: Repo, agent: str, check: tuple[str, .
         assert not repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
         return False
     run = new[0]["run"]
-    until(lambda: not _agents(run), "the agent is gone with its engine", seconds=10)
+    until(lambda: not _agents(run), "the agent is gone with its engine")
     open_before = new[0]["status"] in ("queued", "running")
     resumed = corral("resume", run, "--json")
     assert resumed.code == (0 if open_before else 2), resumed

@@ -1,5 +1,6 @@
 """Where no box holds an agent: what it did to the person's own checkout, to others and to the state folder is found."""
 
+import contextlib
 import os
 import signal
 import time
@@ -110,19 +111,30 @@ def test_in_a_box_the_persons_own_work_is_noted_and_does_no_harm(corral: Corral,
 def test_killed_corral_leaves_no_process_and_no_socket(corral: Corral, repo: Repo, level: tuple[str, ...]) -> None:
     sign = f"31536000.{os.getpid()}9{len(level)}"
     corral.agent("mine", f"echo ready; setsid sleep {sign} & (sleep {sign} &) ; while :; do sleep {sign}; done")
-    before = listening()
     arguments = ("run", "t", "--repo", repo.folder, "--agent", "mine", "--net", "localhost:9009", *level)
     with corral.going(*arguments) as run:
         corral.until_said("ready")
         until(lambda: len(running(sign)) >= 3, "its processes run")
+        sockets = sockets_of(Path(f"/proc/{run.process.pid}"))
+        assert sockets
         run.signal(signal.SIGKILL)
         run.process.wait()
-        until(lambda: not running(sign), "its processes are gone", seconds=2)
-        until(lambda: listening() <= before, "its sockets are gone")
+        until(lambda: not running(sign), "its processes are gone")
+        until(lambda: not sockets & held(), "its sockets are gone")
     gone(sign)
 
 
-def listening() -> set[str]:
-    """Return where somebody listens on this machine."""
-    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
-    return {row[1] for row in rows if row[3] == "0A"}
+def sockets_of(process: Path) -> set[str]:
+    """Return the sockets that a process holds, in whatever network they are."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):  # it ended while we looked
+        for each in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(str(each.readlink()))
+    return {each for each in found if each.startswith("socket:")}
+
+
+def held() -> set[str]:
+    """Return the sockets that anybody on this machine holds."""
+    processes = [each for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return {socket for process in processes for socket in sockets_of(process)}

@@ -10,7 +10,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
+#: Nobody waits so long where all is well: on a machine with far too much to do, an agent takes a minute to start.
+PATIENCE_SECONDS = 200.0
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE_SECONDS) -> T:
     """Return the first true answer of `condition`; give up loudly after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
