@@ -50,7 +50,7 @@ run = "false"
 fail = "refused"
 text = "the model will not do that"
 """
-HANGS = '[[step]]\nsay = "started"\n[[step]]\nhang = 600\n'
+HANGS = '[[step]]\nsay = "started"\n[[step]]\nwrite = "early.txt"\ntext = "early"\n[[step]]\nhang = 600\n'
 FLOW = """
 name: fence
 budget: {usd: 2}
@@ -120,6 +120,7 @@ def test_it_is_steered_stopped_and_done_again(browser: Browser, eyes: Eyes, serv
     run = submitted(server, repo, "hold on until I say so", HANGS + BUILDS.replace("NAME", "held"))
     page = eyes.open(f"/runs/{run}")
     expect(page.locator("#lines")).to_contain_text("started")
+    expect(page.locator("#panel .files")).to_contain_text("early.txt")
     page.get_by_label("Tell its agents something").fill("also update the docs")
     page.get_by_role("button", name="Steer").click()
     expect(page.locator("#steer-told")).to_contain_text(re.compile("told|kept"))

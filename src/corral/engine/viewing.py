@@ -42,6 +42,7 @@ class View(Struct, frozen=True, kw_only=True):
     record: RunRecord
     attempts: Mapping[str, AttemptRecord]
     entries: tuple[Entry, ...]  #: that wait for a person
+    working: Mapping[str, Working]  #: what each attempt at work does now
     graph: charting.Graph
     timeline: charting.Timeline
     money: Spending
@@ -65,6 +66,7 @@ def view(engine: Engine, name: str) -> View:
         record=record,
         attempts=records,
         entries=tuple(each for each in entries if each.open),
+        working=working,
         graph=charting.graph(record.plan.flow, run, records, working, now),
         timeline=charting.timeline(record, list(records.values()), entries, now),
         money=_money(engine, run, record),

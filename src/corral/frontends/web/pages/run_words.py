@@ -124,17 +124,18 @@ def acts(view: View, *, may_run: bool) -> list[Act]:
     status, lost = view.run.status, view.run.reason == ORPHANED
     resume = Act(verb="resume", title="Resume", busy="going on…", key="p", kind="primary")
     found: list[Act] = []
-    if status in ("paused", *PARKED) or lost:
+    asks = status == "waiting" and bool(view.entries)  # an answer lets it go on
+    if (status in ("paused", *PARKED) and not asks) or lost:
         found.append(resume)
     elif status in ("running", "queued") and view.driven:
         found.append(Act(verb="pause", title="Pause", busy="pausing…", key="p"))
     if status == "running" and view.driven:
-        asks = "Its agents go on in fresh sessions, from summaries of what they did so far."
-        found.append(Act(verb="condense", title="Condense", busy="condensing…", asks=asks))
+        words = "Its agents go on in fresh sessions, from summaries of what they did so far."
+        found.append(Act(verb="condense", title="Condense", busy="condensing…", asks=words))
     if status in OPEN:
-        asks = "Its agents are stopped. What they did so far is kept, and Retry goes on from there."
+        words = "Its agents are stopped. What they did so far is kept, and Retry goes on from there."
         found.append(
-            Act(verb="stop", title="Stop", busy="stopping; saving its work…", key="s", asks=asks, kind="danger")
+            Act(verb="stop", title="Stop", busy="stopping; saving its work…", key="s", asks=words, kind="danger")
         )
     elif status != "done" and status not in PARKED:
         found.append(Act(verb="retry", title="Retry", busy="starting again…", kind="primary"))
