@@ -78,6 +78,8 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         files = server.client.show(run).nodes[0].attempts[int(str(winner).rpartition("-")[2]) - 1].files_changed
         for name in files:
             expect(page.locator("#preview").get_by_text(name, exact=True)).to_be_visible()
+        page.get_by_label(re.compile("^Only a new branch")).check()
+        expect(page.locator("#preview")).to_contain_text("A new branch is made")
         page.get_by_label(re.compile("^Squash")).check()
         expect(page.locator("#preview")).to_contain_text("moves on")
         page.get_by_role("button", name="Merge now").click()
