@@ -78,6 +78,8 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         files = server.client.show(run).nodes[0].attempts[int(str(winner).rpartition("-")[2]) - 1].files_changed
         for name in files:
             expect(page.locator("#preview").get_by_text(name, exact=True)).to_be_visible()
+        page.get_by_label(re.compile("^Only a new branch")).check()
+        expect(page.locator("#preview")).to_contain_text("A new branch is made")
         page.get_by_label(re.compile("^Squash")).check()
         expect(page.locator("#preview")).to_contain_text("moves on")
         page.get_by_role("button", name="Merge now").click()
@@ -86,8 +88,12 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
         assert repo.git("rev-list", "--count", "HEAD") == "3"
     examine(browser, server, f"/runs/{run}/compare", "compare")
     examine(browser, server, f"/runs/{run}/merge", "merged")
+    repo.commit({"newer.txt": "newer\n"})
     with looking(browser, server) as eyes:
         page = eyes.open(f"/runs/{run}/merge")
+        expect(page.locator(".notice", has_text="It cannot be undone now")).to_contain_text("1 newer commit")
+        repo.git("reset", "--quiet", "--hard", "HEAD~1")
+        page.reload()
         page.get_by_role("button", name="Undo the merge").click()
         expect(page.get_by_text("Its merge was undone")).to_be_visible()
     after = repo.fingerprint()
@@ -104,6 +110,10 @@ def test_parts_of_two_attempts_become_one_result(eyes: Eyes, server: Server, rep
     run = submitted(server, repo, agents)
     page = eyes.open(f"/runs/{run}/compare")
     opened(page, "long.txt")
+    page.get_by_role("link", name="How they differ").click()
+    opened(page, "long.txt")
+    expect(page.locator(".del").first).to_have_text(re.compile("line three|LINE 3"))
+    page.go_back()
     form = page.locator("form", has=page.get_by_text("See what would be merged"))
     row = form.locator("tr", has=page.get_by_text("long.txt", exact=True))
     row.get_by_label(re.compile("neither")).check()
@@ -115,12 +125,19 @@ def test_parts_of_two_attempts_become_one_result(eyes: Eyes, server: Server, rep
     form.locator("tr", has=page.get_by_text("mine.md", exact=True)).get_by_label("neither").check()
     page.get_by_role("button", name="See what would be merged").click()
     expect(page.locator("#preview")).to_contain_text("notes/other.md")
+    (repo.folder / "a.txt").write_text("mine\n")
+    page.get_by_role("button", name="Merge now").click()
+    expect(page.locator("[data-problem]").get_by_text("not clean: a.txt")).to_be_visible()
+    eyes.complaints.clear()  # browsers write down every refusal
+    page.get_by_label("put my own uncommitted changes aside").check()
+    expect(page.locator("#preview")).to_contain_text("is in the way")
     page.get_by_role("button", name="Merge now").click()
     expect(page.get_by_role("heading", name="Undo")).to_be_visible()
     expected = TEXT.replace("line 3\n", "LINE 3\n").replace("line 50\n", "line fifty\n")
     assert (repo.folder / "long.txt").read_text() == expected
     assert (repo.folder / "notes/other.md").exists()
     assert not (repo.folder / "mine.md").exists()
+    assert (repo.folder / "a.txt").read_text() == "mine\n"
 
 
 def test_files_that_deceive_break_out_or_are_too_many_are_only_shown(

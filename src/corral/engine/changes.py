@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -128,7 +129,8 @@ async def _ends(engine: Engine, looked: Looked) -> tuple[Attempt, Repository, st
     else:
         base = plan.base
         if len(run.nodes) > 1 and any(node.winner for node in run.nodes):
-            commit = await engine.merges.candidate(MergeRequest(run=run.run)) or commit
+            with contextlib.suppress(BadRequest):  # nothing of it would be merged; what was made is shown all the same
+                commit = await engine.merges.candidate(MergeRequest(run=run.run)) or commit
     return (attempt, repository_of(plan, engine.home), base, commit) if commit else None
 
 

@@ -25,6 +25,7 @@ from corral.model import OPEN
 router = APIRouter()
 MOST_FILES = 50  #: shown at once; what is settled makes room for others
 MOST_TRIES = 10
+MOST_SETTLING = 200  #: that are remembered
 Name = Annotated[str, Query(max_length=200)]
 Choice = Literal["ours", "theirs", "base"]
 #: What happened, by git's name for it; of others git's own words are shown.
@@ -121,6 +122,8 @@ async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> R
         resolve_with=agent,
         tries=int(tries) if tries.isdecimal() and 1 <= int(tries) <= MOST_TRIES else 3,
     )
+    if len(_settling) >= MOST_SETTLING:
+        _settling.clear()
     told = _settling[name] = Settling(agent=agent, said=[])
     await site.foreman.begin(name, lambda _: _by_agent(site, request_, told))
     return frame.go_to(f"/runs/{name}/conflicts")

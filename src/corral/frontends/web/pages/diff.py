@@ -25,11 +25,12 @@ Number = Annotated[int, Query(ge=0, le=10_000_000)]
 
 @router.get("/runs/{run}/diff")
 async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
-    run: str, request: Request, site: Here, caller: Reader, attempt: Name = "", q: Name = "", page: Number = 0
-) -> Response:
-    """The change of an attempt, or what would be merged of the whole run."""
+    run: str, request: Request, site: Here, caller: Reader,
+    attempt: Name = "", against: Name = "", q: Name = "", page: Number = 0,
+) -> Response:  # fmt: skip
+    """The change of an attempt, or what would be merged of the whole run; or how one attempt differs from another."""
     document = site.engine.show(run)
-    looked = Looked(run=document.run, attempt=site.engine.work.changed_by(run, attempt).id if attempt else None)
+    looked = _looked(site, run, attempt, against)
     change = await changes.change(site.engine, looked) if any(node.attempts for node in document.nodes) else None
     found = [each for each in change.files if q.lower() in each.path.lower()] if change else []
     first = min(page, max(0, len(found) - 1) // PAGE) * PAGE
@@ -77,7 +78,8 @@ def _names(request: Request) -> tuple[str, str]:
 
 
 def _looked(site: Site, run: str, attempt: str, against: str) -> Looked:
-    return Looked(run=site.engine.find(run), attempt=attempt or None, against=against or None)
+    named = [site.engine.work.changed_by(run, each).id if each else None for each in (attempt, against)]
+    return Looked(run=site.engine.find(run), attempt=named[0], against=named[1])
 
 
 def with_work(run: Run) -> list[tuple[str, str, str]]:
