@@ -1,5 +1,6 @@
 """Limits on how many are at work at once: between processes, between runs of one, and after a process was killed."""
 
+import signal
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,19 @@ def test_a_repository_may_only_narrow_and_numbers_are_checked(corral: Corral) ->
     command = ("flow", "run", write(corral, FOUR), "--repo", repo.folder, "--agent", "doer", "--json")
     assert set(statuses(corral(*command)).values()) == {"done"}
     assert most_at_once(corral) == 1
+
+
+def test_limits_that_are_changed_hold_for_runs_that_wait(corral: Corral) -> None:
+    doer(corral)
+    corral.config("[limits]\nparallel = 1")
+    repo = corral.repo()
+    with corral.going("run", "DO: sleep 63.81", "--repo", repo.folder, "--agent", "doer") as holder:
+        until(lambda: running("63.81"), "it is at work")
+        with corral.going("run", "DO: echo x > x.txt", "--repo", repo.folder, "--agent", "doer", "--json") as other:
+            until(lambda: rows(corral, "SELECT * FROM slot_wants"), "it waits")
+            text = corral.config_file.read_text()
+            corral.config_file.write_text(text.replace("parallel = 1", "parallel = 2"))
+            assert other.end().json["status"] == "done"
+        assert running("63.81")
+        holder.signal(signal.SIGINT)
+        holder.end()

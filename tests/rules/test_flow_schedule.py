@@ -215,3 +215,43 @@ def test_who_waits_longest_for_a_slot_begins_first_and_one_busy_agent_holds_up_n
                 assert order == ["n0", "n2", "n1", "n4", "n3"]
                 return
         schedule.heard(working.pop(0), driven=False)
+
+
+class Busy:
+    """What other runs leave: so many seats of any agent."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def free(self, agent: str) -> bool:
+        return bool(agent) and self.left > 0
+
+    def take(self, agent: str) -> None:
+        assert self.free(agent)
+        self.left -= 1
+
+
+def test_attempts_that_go_on_wait_for_slots_that_others_took_meanwhile() -> None:
+    nodes = tuple(Node(id=f"n{n}", task=Task(prompt="x"), agent=AgentChoice("a")) for n in range(3))
+    records = [
+        AttemptRecord(attempt=Attempt(id=f"r-{n}", agent="a", status="running"), run="r", node=f"n{n}", phase="working")
+        for n in range(2)
+    ]
+    room = Busy(1)
+    schedule = Schedule(Flow(name="f", strategy="flow", nodes=nodes), POLICY, Limits(parallel=2), room)
+    schedule.load([NodeState(id=node.id, status="running") for node in nodes[:2]], records)
+    (first,) = schedule.decide(0.0)
+    assert isinstance(first, GoOn)
+    schedule.heard(first.record, driven=True)
+    assert schedule.decide(0.0) == []
+    assert schedule.waiting == {"a": 1}
+    room.left = 1
+    (second,) = schedule.decide(0.0)
+    assert isinstance(second, GoOn)
+    assert {first.attempt, second.attempt} == {"r-0", "r-1"}
+    schedule.heard(second.record, driven=True)
+    for record in records:
+        record.phase, record.attempt.status = "over", "done"
+        schedule.heard(record, driven=False)
+    room.left = 1
+    assert [action.node for action in schedule.decide(0.0) if isinstance(action, Begin)] == ["n2"]

@@ -59,6 +59,9 @@ class Drive:
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
         records = self.store.attempts(self.run)
+        for record in records:
+            if record.phase != "over":
+                sweep(record.attempt.id)  # first of all: what may be left of it from the engine that died
         await self._remove_leavings(records)
         self.schedule.allowed_usd = allowed_usd(self.store, self.run)
         self.schedule.load(self.store.nodes(self.run), records)
@@ -198,8 +201,7 @@ class Drive:
             case Begin():
                 return self._new_attempt(action)
             case GoOn():
-                sweep(action.attempt)  # first of all: what may be left of it from the engine that died
-                self._slots.hold(action.attempt, action.record.attempt.agent)  # it had one: it waits for none
+                self._slots.hold(action.attempt, action.record.attempt.agent)
                 return action.record
             case Halt():
                 self._halt(action)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from corral import config
+from corral.errors import CorralError
 from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
 from corral.rules.shares import share
 from corral.world import custody
 from corral.world.store import slots
+from corral.world.store.children import Lineage
 from corral.world.store.slots import Mine, Seen
 from corral.world.store.sqlite import Store
 
@@ -20,13 +24,18 @@ class Slots:
     def __init__(self, store: Store, run: str, owner: str, plan: RunPlan) -> None:
         self._store, self._plan = store, plan
         self._mine = Mine(run=run, owner=owner, repo=plan.repo)
-        self._limited = plan.limits != SlotLimits()
+        self._child = Lineage(store).of(run) is not None  # its parent has a slot and waits for it: it needs none
+        self._limits, self._limits_at = plan.limits, 0.0
         self._freed: list[str] = []
         self._seen, self._held = Seen(), list[SlotHeld]()
         self._others: list[SlotWant] = []
         self._own: dict[str, SlotWant] = {}
         self._since = self._now = 0.0
         self._refused: set[str] = set()
+
+    @property
+    def _limited(self) -> bool:
+        return self._limits != SlotLimits()
 
     @property
     def waiting(self) -> bool:
@@ -42,6 +51,8 @@ class Slots:
     def open_turn(self, now: float) -> bool:
         """Give back what is over, and look how things stand; return whether something was given back."""
         freed, self._freed, self._now = self._freed, [], now
+        if not self._child and now - self._limits_at >= LOOK_AGAIN_SECONDS:
+            self._limits, self._limits_at = _limits_now(self._plan), now
         for attempt in freed:
             slots.free(self._store, attempt)
         if self._limited:
@@ -76,7 +87,7 @@ class Slots:
 
     def close_turn(self, waiting: Mapping[str, int]) -> bool:
         """Let others know what this run waits for; return whether it begins to wait."""
-        if not self._limited:
+        if not (self._limited or self._own):
             return False
         waited = self.waiting
         if not waited and not self._since:
@@ -111,5 +122,13 @@ class Slots:
             count=count,
             priority=self._plan.priority,
             since=self._since or self._now,
-            limits=self._plan.limits,
+            limits=self._limits,
         )
+
+
+def _limits_now(plan: RunPlan) -> SlotLimits:
+    """Return the limits as settings have them by now: a person may want more, or less, while runs are at work."""
+    try:
+        return config.load(Path(plan.repo)).limits
+    except CorralError:  # settings that have become wrong
+        return plan.limits

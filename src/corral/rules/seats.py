@@ -83,6 +83,19 @@ class Seats:
             self._room.take(agent)
         return True
 
+    def resume(self, record: AttemptRecord) -> bool:
+        """Let an attempt that nobody drives have its seat back; where others took it meanwhile, its node waits."""
+        name, agent = record.attempt.id, record.attempt.agent
+        full = name not in self._left and self._at_work >= self._most
+        if full or (self._room is not None and not self._room.free(agent)):
+            self._left.pop(name, None)
+            self._queue.add(agent, record.node, first=record.node == self.turn)
+            return False
+        self._left[name] = agent  # until it is driven
+        if self._room:
+            self._room.take(agent)
+        return True
+
     @property
     def waiting(self) -> dict[str, int]:
         """How many more attempts of which agent would begin if other runs left room for them."""

@@ -96,7 +96,9 @@ class Work:
                 pass  # until it is released
             case Begin() if self._seats.take(node.id, found.agent.name):
                 return [found]
-            case GoOn() | Park():
+            case GoOn() if at.stopping or self._seats.resume(found.record):
+                return [found]
+            case Park():
                 return [found]
             case _:
                 pass
