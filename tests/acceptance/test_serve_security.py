@@ -4,6 +4,9 @@ import http.client
 import json
 import socket
 import sqlite3
+import ssl
+import subprocess
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +66,7 @@ def test_a_wrong_token_is_refused_and_many_are_slowed_down(repo: Repo, tmp_path:
         assert statuses[-1] == 429
         last = server.ask("GET", "runs", token="corral_wrong")
         assert int(last.headers["Retry-After"]) >= 1
+        assert server.ask("GET", "runs").status == 200, "who is known is not kept out by others of the same address"
 
 
 def test_scopes_hold(server: Server) -> None:
@@ -264,6 +268,17 @@ def test_a_body_that_never_ends_is_given_up(repo: Repo, tmp_path: Path) -> None:
             "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
         )
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
+        with socket.create_connection(("127.0.0.1", server.port)) as slow:
+            slow.settimeout(60)
+            slow.sendall(b"GET /health/live HTTP/1.1\r\nHost: ")
+            assert slow.recv(100) == b"", "headers that never end are given up as well"
+        with connect(
+            f"ws://127.0.0.1:{server.port}/api/v1/ws", additional_headers={"Authorization": f"Bearer {server.token}"}
+        ) as opened:
+            with pytest.raises(TimeoutError):
+                opened.recv(timeout=2)  # longer than a head may take
+            opened.send("{")
+            assert "error" in json.loads(opened.recv(timeout=60))
         assert server.ask("GET", "runs").status == 200  # others are served meanwhile
 
 
@@ -290,8 +305,46 @@ def test_strict_headers_are_on_every_answer(server: Server) -> None:
     assert len(nonces) == 2
 
 
-def test_it_listens_elsewhere_only_with_tls_or_a_word(corral: Corral) -> None:
-    refused = corral("serve", "--host", "0.0.0.0", "--port", "0")
-    assert (refused.code, "hint: give --tls-cert" in refused.err) == (2, True)
+def test_it_listens_elsewhere_only_with_tls_or_a_word(corral: Corral, repo: Repo, tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "localhost.example"):
+        refused = corral("serve", "--host", host, "--port", "0")
+        assert (host, refused.code, "hint: give --tls-cert" in refused.err) == (host, 2, True)
     half = corral("serve", "--tls-cert", corral.config_file.parent, "--port", "0")
     assert half.code == 2
+    other = Corral(tmp_path / "other")
+    with serving(other, repo.folder.parent, "--host", "0.0.0.0", "--plain-http") as server:
+        assert server.address == f"http://0.0.0.0:{server.port}"
+        assert server.ask("GET", "runs").status == 200
+        assert server.ask("GET", "runs", headers={"Host": f"0.0.0.0:{server.port}"}).status == 421
+
+
+def test_tls(repo: Repo, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    names = ("-subj", "/CN=corral.test", "-addext", "subjectAltName=IP:127.0.0.1,DNS:corral.test")
+    made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1")
+    subprocess.run([*made, *names, "-out", certificate, "-keyout", key], check=True, capture_output=True, timeout=60)
+    other = Corral(tmp_path / "other")
+    given = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    with serving(other, repo.folder.parent, "--host", "0.0.0.0", "--host-name", "corral.test", *given) as server:
+        assert server.address.startswith("https://")
+        server.trusted = ssl.create_default_context(cafile=certificate)
+        answer = server.ask("GET", "runs")
+        assert (answer.status, answer.headers["Strict-Transport-Security"]) == (200, "max-age=31536000")
+        assert server.ask("GET", "runs", headers={"Host": "corral.test"}).status == 200
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        login = server.ask("POST", "/login", f"token={server.token}".encode(), token=None, headers=form)
+        assert "Secure" in login.headers["Set-Cookie"]
+        here = {"Origin": f"http://127.0.0.1:{server.port}"}  # the same name, but readable for all on the way
+        assert server.ask("POST", "runs", {"task": "x"}, headers=here).status == 403
+        with socket.create_connection(("127.0.0.1", server.port)) as plain:
+            plain.sendall(b"GET /health/live HTTP/1.1\r\nHost: corral.test\r\n\r\n")
+            plain.settimeout(60)
+            assert b"200" not in plain.recv(1000)
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.load_verify_locations(certificate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises(ssl.SSLError), socket.create_connection(("127.0.0.1", server.port)) as raw:
+            old.wrap_socket(raw, server_hostname="127.0.0.1").close()

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
@@ -43,6 +44,7 @@ class Server:
         self.address = self.process.stdout.readline().decode().strip()
         assert self.address.startswith("http"), self.log.read_text()
         self.port = urlsplit(self.address).port or 0
+        self.trusted: ssl.SSLContext | None = None  #: for one that speaks TLS
         kept = corral.root / "token"
         if not kept.exists():
             kept.write_text(self.process.stdout.readline().decode().strip().removeprefix("token: "))
@@ -65,7 +67,11 @@ class Server:
         body = send if isinstance(send, bytes) or send is None else json.dumps(send).encode()
         if body is not None:
             more.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = (
+            http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.trusted)
+            if self.trusted
+            else http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        )
         try:
             connection.request(method, path if path.startswith("/") else f"/api/v1/{path}", body, more)
             return Answer(connection.getresponse())

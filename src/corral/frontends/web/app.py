@@ -18,6 +18,7 @@ from corral.frontends.web.api import (
     automation,
     conflicts,
     events,
+    flows,
     inbox,
     machine,
     money,
@@ -60,7 +61,7 @@ def create(site: Site) -> FastAPI:
 
 def _api() -> APIRouter:
     api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
-    for part in (runs, events, acts, conflicts, inbox, queue, money, machine, automation, webhooks, tokens):
+    for part in (runs, events, acts, conflicts, flows, inbox, queue, money, machine, automation, webhooks, tokens):
         api.include_router(part.router)
     return api
 

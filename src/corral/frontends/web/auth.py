@@ -50,7 +50,6 @@ def identify(connection: HTTPConnection) -> Caller:
     cookie = connection.cookies.get(COOKIE)
     if header is None and cookie is None:
         raise Refused(401, "no_token", "this needs a token", hint=HINT)
-    site.limiter.before_check(address)
     if header is not None:
         kind, _, secret = header.partition(" ")
         token = site.engine.access.check(secret.strip()) if kind.lower() == "bearer" else None
@@ -58,7 +57,7 @@ def identify(connection: HTTPConnection) -> Caller:
     else:
         token = site.engine.access.check_login(cookie or "")
         caller = Caller(token, cookie) if token else None
-    if caller is None:
+    if caller is None:  # who is known is never kept out by others of the same address, as behind one proxy
         site.limiter.was_wrong(address)
         raise Refused(401, "bad_token", "this token is not known, or was revoked", hint=HINT)
     site.limiter.asked(caller.token.id)

@@ -28,6 +28,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }  # fmt: skip
 
+OPEN: dict[str, Any] = {"security": []}  #: for `openapi_extra=` of what needs no token
+
 
 def gives(kind: Any, status: int = 200, words: str = "So it is.") -> dict[int | str, dict[str, Any]]:  # noqa: ANN401
     """Describe what a route answers with; for `responses=`."""

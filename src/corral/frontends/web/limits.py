@@ -20,13 +20,13 @@ class Buckets:
         self._per_second, self._most = per_second, most
         self._filled: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait_seconds(self, name: str, *, take: bool = True) -> float:
+    def wait_seconds(self, name: str) -> float:
         """Return 0 if one more is allowed (and count it), else how long to wait."""
         now = time.monotonic()
         left, at = self._filled.pop(name, (self._most, now))
         left = min(self._most, left + (now - at) * self._per_second)
         wait = 0.0 if left >= 1 else (1 - left) / self._per_second
-        self._filled[name] = (left - 1 if take and not wait else left, now)
+        self._filled[name] = (left if wait else left - 1, now)
         if len(self._filled) > MOST_BUCKETS:
             self._filled.popitem(last=False)
         return wait
@@ -44,13 +44,10 @@ class Limiter:
         if self._tokens and (wait := self._tokens.wait_seconds(token)):
             raise _too_many(wait)
 
-    def before_check(self, address: str) -> None:
-        """Refuse to look at a secret from where too many wrong ones came."""
-        if wait := self._wrong.wait_seconds(address, take=False):
-            raise _too_many(wait)
-
     def was_wrong(self, address: str) -> None:
-        self._wrong.wait_seconds(address)
+        """Count a wrong secret; where too many came from nothing else is said."""
+        if wait := self._wrong.wait_seconds(address):
+            raise _too_many(wait)
 
 
 def _too_many(wait: float) -> Refused:

@@ -8,7 +8,9 @@ import sys
 import msgspec
 
 from corral.engine.document import moment
+from corral.events import Ended, Heard, Started
 
+attempts = logging.getLogger("corral.attempt")
 FIELDS = ("run", "attempt", "method", "path", "status", "ms", "token", "webhook", "schedule", "trigger")
 
 
@@ -46,3 +48,13 @@ def set_up(*, as_json: bool, level: int) -> None:
     root.handlers[:] = [out]
     root.setLevel(logging.WARNING)
     logging.getLogger("corral").setLevel(level)
+
+
+def heard(what: Heard) -> None:
+    """Log how attempts begin and end."""
+    if isinstance(what.event, Started | Ended) and what.attempt:
+        extra = {"run": what.run, "attempt": what.attempt}
+        if isinstance(what.event, Started):
+            attempts.info("its agent has started", extra=extra)
+        else:
+            attempts.info("its agent has ended: %s", "done" if what.event.ok else "failed", extra=extra)

@@ -19,10 +19,12 @@ from corral.engine.engine import Engine
 from corral.engine.foreman import Foreman
 from corral.engine.outgoing import Outgoing
 from corral.errors import BadRequest
-from corral.frontends.web import vetting
+from corral.events import Heard
+from corral.frontends.web import logs, vetting
 from corral.frontends.web.app import create
 from corral.frontends.web.limits import Limiter
 from corral.frontends.web.mcp import Door
+from corral.frontends.web.punctual import punctual
 from corral.frontends.web.site import ServerSettings, Site
 from corral.frontends.web.streams import Hub
 
@@ -111,7 +113,12 @@ async def _serve(
     settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
     hub = Hub(engine, settings.viewers)
     vet = partial(vetting.within, roots=settings.roots)
-    foreman = Foreman(engine, hub.hear, vet, resume=listening.resume)
+
+    def hear(heard: Heard) -> None:
+        hub.hear(heard)
+        logs.heard(heard)
+
+    foreman = Foreman(engine, hear, vet, resume=listening.resume)
     foreman.claim(address)
     door = Door(engine, foreman)
     site = Site(
@@ -156,7 +163,7 @@ def _config(site: Site, listening: Listening) -> uvicorn.Config:
     return uvicorn.Config(
         create(site),
         loop="asyncio",
-        http="h11",
+        http=punctual(site.settings.body_seconds),
         ws="websockets-sansio",
         ws_max_size=64 << 10,
         lifespan="off",

@@ -14,7 +14,7 @@ from corral.engine import taking
 from corral.engine.comparing import Comparison
 from corral.errors import NotFound
 from corral.frontends.web import vetting
-from corral.frontends.web.api.bodies import Landing, OfNode, Steer
+from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer
 from corral.frontends.web.api.shown import Diff, Told
 from corral.frontends.web.auth import Lander, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
@@ -135,6 +135,13 @@ async def hunks(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Res
 async def compare(run: str, site: Here, _: Reader) -> Response:
     """Put the attempts of a run side by side, each at the place it took."""
     return answer(site.engine.work.compare(run))
+
+
+@router.post("/runs/{run}/choose", responses=gives(Run), openapi_extra=takes(Choice))
+async def choose(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+    wanted = await body(request, Choice)
+    return answer(site.engine.work.choose(run, wanted.attempt, caller.by))
 
 
 @router.get("/runs/{run}/receipt", responses=gives(Receipt))

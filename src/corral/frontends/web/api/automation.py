@@ -16,7 +16,7 @@ from corral.engine.triggers import TooMany, occasion
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission, Word
 from corral.frontends.web.auth import Admin, Caller, Reader
-from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.described import OPEN, answer, body, gives, takes
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.site import Here, Site
 from corral.model import Request as RunRequest
@@ -144,17 +144,15 @@ async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
 
 
 @router.post(
-    "/triggers/{name}", status_code=202, openapi_extra=takes(dict[str, Any]),
+    "/triggers/{name}", status_code=202, openapi_extra={**takes(dict[str, Any]), **OPEN},
     responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
 )  # fmt: skip
 async def call(name: str, request: Request, site: Here) -> Response:
     """Start a trigger's run. Signed by Standard Webhooks headers or X-Hub-Signature-256; no token is needed."""
-    address = request.client.host if request.client else "-"
-    site.limiter.before_check(address)
     raw, sent = await request.body(), request.headers
     record = site.engine.triggers.called(name, sent, raw)
     if record is None:
-        site.limiter.was_wrong(address)
+        site.limiter.was_wrong(request.client.host if request.client else "-")
         raise Refused(401, "signature", "there is no such trigger, or the signature is wrong or old")
     site.limiter.asked(f"trigger {name}")
     once = sent.get("webhook-id") or sent.get("x-github-delivery") or secrets.token_hex(8)

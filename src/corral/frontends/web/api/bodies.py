@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from corral.flow import TaskType
+from corral.flow import Select, TaskType
 from corral.merging import Strategy
 from corral.model import Level, Request
 
@@ -32,12 +32,16 @@ class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     type: TaskType | None = None
     files: Words = ()
     checks: Words = ()
+    select: Select | None = None
+    scorers: Words = ()
+    judge: Word | None = None
     role: Word | None = None
     skills: Words = ()
     read_only: bool = False
     output: dict[str, Any] | None = None
     base: Word | None = None
     budget_usd: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
     timeout: Word | None = None
     idle: Word | None = None
     retries: Annotated[int, Meta(ge=0, le=100)] | None = None
@@ -64,12 +68,16 @@ class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             type=self.type,
             files=self.files,
             checks=self.checks,
+            select=self.select,
+            scorers=self.scorers,
+            judge=self.judge,
             role=self.role,
             skills=self.skills,
             read_only=self.read_only,
             output=msgspec.json.encode(self.output).decode() if self.output is not None else None,
             base=self.base,
             budget_usd=self.budget_usd,
+            max_tokens=self.max_tokens,
             timeout=self.timeout,
             idle=self.idle,
             retries=self.retries,
@@ -89,6 +97,17 @@ class Steer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class OfNode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     node: Word | None = None  #: else the whole run
+
+
+class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    attempt: Word  #: its id or number
+
+
+class FlowText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    flow: Text
+    repo: Word = ""
+    inputs: dict[str, Any] = field(default_factory=dict[str, Any])
+    agents: Words = ()
 
 
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
 from corral.errors import CorralError
 from corral.frontends.web import metrics
 from corral.frontends.web.auth import Reader
-from corral.frontends.web.described import answer, gives
+from corral.frontends.web.described import OPEN, answer, gives
 from corral.frontends.web.site import Here, Site
 
 router = APIRouter(tags=["machine"])
@@ -52,13 +52,16 @@ async def show_metrics(site: Here, _: Reader) -> Response:
     return PlainTextResponse(metrics.text(site), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@open_router.get("/health/live", responses=gives(dict[str, str]))
+@open_router.get("/health/live", responses=gives(dict[str, str]), openapi_extra=OPEN)
 async def live() -> Response:
     """Say that the process answers."""
     return answer({"status": "ok"})
 
 
-@open_router.get("/health/ready", responses=gives(dict[str, str]))
+@open_router.get(
+    "/health/ready", openapi_extra=OPEN,
+    responses={**gives(dict[str, str]), **gives(dict[str, str], 503, "Work cannot be taken up.")},
+)  # fmt: skip
 async def ready(site: Here) -> Response:
     """Say whether work can be taken up; 503 if not."""
     status = _health(site).status

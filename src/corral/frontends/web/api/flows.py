@@ -1,0 +1,40 @@
+"""Flows: checked before anything is started."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.errors import BadFlow
+from corral.frontends.web import vetting
+from corral.frontends.web.api.bodies import FlowText
+from corral.frontends.web.auth import Reader
+from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.site import Here
+from corral.model import Request as RunRequest
+
+router = APIRouter(tags=["flows"])
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What is wrong with a flow, each mistake with its line and column; or what its nodes are."""
+
+    ok: bool
+    name: str = ""
+    nodes: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+@router.post("/flows/check", responses=gives(Checked), openapi_extra=takes(FlowText))
+async def check(request: Request, site: Here, caller: Reader) -> Response:
+    """Say all that is wrong with a flow; nothing is started, and inputs may be without a value."""
+    wanted, roots = await body(request, FlowText), site.settings.roots
+    repo = vetting.repository(wanted.repo, roots)
+    asked = RunRequest(flow=wanted.flow, repo=repo, inputs=wanted.inputs, agents=wanted.agents, draft=True)
+    try:
+        found = (await site.engine.requests.prepare(vetting.request(asked, caller, roots))).plan.flow
+    except BadFlow as bad:
+        return answer(Checked(ok=False, mistakes=tuple(str(bad).splitlines())))
+    return answer(Checked(ok=True, name=found.name, nodes=tuple(node.id for node in found.nodes)))
