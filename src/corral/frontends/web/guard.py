@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from corral.frontends.web import wire
 from corral.frontends.web.problems import problem
 from corral.frontends.web.site import ServerSettings
 
@@ -62,6 +63,7 @@ class Guard:
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, refusal)
             return
+        wire.remember(scope, send)
         answered = _Answered(send, self._headers(scope, nonce))
         started = time.perf_counter()
         try:

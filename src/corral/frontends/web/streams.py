@@ -14,6 +14,7 @@ from corral.engine.engine import Engine
 from corral.engine.watching import Bell, bell_of
 from corral.events import Heard
 from corral.frontends.web.problems import Refused
+from corral.frontends.web.wire import Wire, frame
 from corral.model import OPEN
 from corral.serving import Logged
 
@@ -49,25 +50,53 @@ def told(logged: Logged) -> Told:
     return Told(stored.seq, logged.run, stored.node, body, sse, closing=stored.body.startswith(b'{"type":"moved"'))
 
 
+class Batch:
+    """What is told together to all who watch the same; framed once, when the first of them can take it so."""
+
+    def __init__(self, events: list[Told]) -> None:
+        self.events, self.first = events, events[0].seq
+        self.closing = any(event.closing for event in events)  #: then each viewer looks whether its run is over
+        self._frame = b""
+
+    def frame(self) -> bytes:
+        self._frame = self._frame or frame(b"".join(event.sse for event in self.events))
+        return self._frame
+
+
 class Viewer:
     """One who watches all runs, one run, or one node of it."""
 
     def __init__(self, hub: Hub, run: str | None, node: str | None, after: int) -> None:
         self._hub, self.run, self._node, self.sent = hub, run, node, after
         self._pending: deque[Told] = deque()
+        self.wire: Wire | None = None  #: where it is written to without further ado while it keeps up
         self._rung: asyncio.Future[None] | None = None
         self.behind = True  #: it reads from the store until there is nothing more
 
-    def push(self, event: Told) -> None:
+    def push(self, batch: Batch) -> None:
         """Take what is new. Never waits: what a slow viewer does not take in time, it reads from the store later."""
-        if self.behind or (self._node is not None and event.node != self._node):
+        if self.behind or self._written(batch):
             return
-        if len(self._pending) >= MOST_PENDING:
+        events = [event for event in batch.events if self._node is None or event.node == self._node]
+        if not events:
+            return
+        if len(self._pending) + len(events) > MOST_PENDING:
             self._pending.clear()
             self.behind = True
         else:
-            self._pending.append(event)
+            self._pending.extend(events)
         self.ring()
+
+    def _written(self, batch: Batch) -> bool:
+        """Write to one who has all that was before and waits; tell whether that went."""
+        idle = self._rung is not None and not self._rung.done() and not self._pending
+        last = batch.closing and self.run is not None  # it may be the end: that is told by who waits
+        if self.wire is None or not idle or self._node is not None or last or batch.first <= self.sent:
+            return False
+        if not self.wire.write(batch.frame()):
+            return False
+        self.sent = batch.events[-1].seq
+        return True
 
     def ring(self) -> None:
         """Wake up who waits for what comes next."""
@@ -151,15 +180,24 @@ class Hub:
         if not self._viewers:
             return
         self.engine.store.flush()
-        while batch := self.engine.history.log(None, self._last, BATCH):
-            self._last = batch[-1].stored.seq
-            for logged in batch:
-                viewers = (*self._viewers.get(logged.run, ()), *self._viewers.get(None, ()))
-                if viewers:
-                    event = told(logged)
-                    self.delivered += len(viewers)
-                    for viewer in viewers:
-                        viewer.push(event)
+        while found := self.engine.history.log(None, self._last, BATCH):
+            self._last = found[-1].stored.seq
+            runs: dict[str, list[Told]] = {}
+            for logged in found:
+                if logged.run in self._viewers or None in self._viewers:
+                    runs.setdefault(logged.run, []).append(told(logged))
+            for run, events in runs.items():
+                self._push(run, events)
+            if None in self._viewers:
+                self._push(None, sorted((event for events in runs.values() for event in events), key=_place))
+
+    def _push(self, run: str | None, events: list[Told]) -> None:
+        viewers = self._viewers.get(run)
+        if viewers and events:
+            batch = Batch(events)
+            self.delivered += len(viewers) * len(events)
+            for viewer in viewers:
+                viewer.push(batch)
 
     def watch(self, run: str | None, node: str | None, after: int) -> Viewer:
         if self.count >= self._most:
@@ -180,6 +218,10 @@ class Hub:
         """Return the status in which a run has ended; None while it goes on."""
         status = self.engine.history.status(run)
         return None if status in OPEN else status
+
+
+def _place(event: Told) -> int:
+    return event.seq
 
 
 async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[Told], str | None]]:

@@ -21,6 +21,7 @@ from corral.frontends.web.guard import deny
 from corral.frontends.web.problems import of_error
 from corral.frontends.web.site import Here, Site, site_of
 from corral.frontends.web.streams import Hub, Viewer, follow, told
+from corral.frontends.web.wire import KEY, Wire
 
 router = APIRouter(tags=["events"])
 MOST_SUBSCRIPTIONS = 32
@@ -94,8 +95,9 @@ class EventStream(Response):
         self.raw_headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         self._hub, self._viewer = hub, viewer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        writing = asyncio.create_task(self._write(send))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wire: Wire | None = scope.get(KEY)
+        writing = asyncio.create_task(self._write(send, wire))
         leaving = asyncio.create_task(_left(receive))
         try:
             await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -105,9 +107,10 @@ class EventStream(Response):
             await asyncio.gather(writing, leaving, return_exceptions=True)
             self._hub.leave(self._viewer)
 
-    async def _write(self, send: Send) -> None:
+    async def _write(self, send: Send, wire: Wire | None) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _chunk(send, b"retry: 1000\n\n")
+        self._viewer.wire = wire  # from here on the answer is in chunks
         async for batch, ended in follow(self._hub, self._viewer):
             if ended:
                 last = msgspec.json.encode({"run": self._viewer.run, "status": ended})
