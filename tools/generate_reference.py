@@ -8,6 +8,7 @@ from pathlib import Path
 
 import agents_page
 import click
+import http_page
 import msgspec
 
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
@@ -294,7 +295,12 @@ def configuration() -> str:
 def main() -> int:
     """Write the pages, or with `--check` only compare."""
     stale: list[str] = []
-    pages = {"cli.md": commands(), "configuration.md": configuration(), "agents.md": agents_page.page()}
+    pages = {
+        "cli.md": commands(),
+        "configuration.md": configuration(),
+        "agents.md": agents_page.page(),
+        "http-api.md": http_page.page(),
+    }
     for name, text in pages.items():
         path = REFERENCE / name
         if path.exists() and path.read_text() == text:

@@ -11,6 +11,7 @@ import corral as library
 from corral.errors import BadRequest
 from tests.rig.command import Corral
 from tests.rig.flows import doer, write
+from tests.rig.processes import gone
 
 PROGRAM = """
 import sys
@@ -38,6 +39,66 @@ def test_a_flow_from_python_runs_to_its_end(corral: Corral) -> None:
     assert ran.stdout.split() == ["done", "write=done", "look=done", "more=done", "land=done", "True"], ran
     assert (repo.folder / "hello.txt").read_text() == "hello grace\nmore\n"
     assert [run["status"] for run in corral("ls", "--json").json] == ["done"]
+
+
+ASYNC = """
+import asyncio, sys
+import corral
+
+async def main(repo, sleep):
+    task = corral.Task("DO: echo hello > hello.txt", agents=["doer"], checks=["test -s hello.txt"], files=["a.txt"])
+    async with corral.Engine() as engine:
+        one, two = await asyncio.gather(engine.run(task, repo), engine.run("DO: true", repo, agent="doer"))
+        print(one.status, two.status, one.nodes[0].attempts[0].files_changed)
+        print("+hello" in await engine.diff(one.run), (await engine.preview(one.run)).files)
+        print((await engine.merge(one.run)).merge.status, (await engine.undo(one.run)).merge.status)
+        long = await engine.start(corral.Task(f"DO: echo half > half.txt; exec sleep {sleep}", agents=["doer"]), repo)
+        async for stored in engine.events(long):
+            if stored.attempt:
+                break
+        await engine.start(corral.Task(f"DO: exec sleep {sleep}", agents=["doer"]), repo)
+        print((await engine.stop(long)).status, engine.show("@last").status in ("queued", "running"), len(engine.runs()))
+    print("left")
+
+asyncio.run(main(*sys.argv[1:]))
+print([corral.show().status, corral.diff(corral.run("DO: echo one > one.txt", sys.argv[1], agent="doer").run)[:6]])
+print([corral.merge().merge.status, corral.undo().merge.status])
+"""
+
+
+@pytest.mark.slow
+def test_an_engine_in_a_program_of_its_own(corral: Corral, sleep: str) -> None:
+    doer(corral)
+    repo = corral.repo()
+    before = repo.head
+    ran = subprocess.run(
+        [sys.executable, "-c", ASYNC, repo.folder, sleep], env=corral.env, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.splitlines() == [
+        "done failed ('hello.txt',)",
+        "True ('hello.txt',)",
+        "merged undone",
+        "stopped True 4",
+        "left",
+        "['stopped', 'diff -']",
+        "['merged', 'undone']",
+    ], ran
+    gone(sleep)
+    assert (repo.head, (repo.folder / "hello.txt").exists()) == (before, False)
+    assert {run["status"] for run in corral("ls", "--json").json} == {"done", "failed", "stopped"}
+
+
+def test_what_a_task_cannot_say(corral: Corral, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in corral.env.items():
+        monkeypatch.setenv(name, value)
+    repo = corral.repo().folder
+    with pytest.raises(BadRequest, match="twice"):
+        library.run(library.Task("x", agents=["a"]), repo, agent="b")
+    with pytest.raises(BadRequest, match="no inputs"):
+        library.run("x", repo, inputs={"a": 1})
+    with pytest.raises(BadRequest, match="no agent is called `nobody`"):
+        library.run("x", repo, agent="nobody")
+    assert corral("ls", "--json").json == []
 
 
 def test_both_forms_are_flow_files(corral: Corral) -> None:

@@ -43,7 +43,7 @@ def create(site: Site) -> FastAPI:
     )  # fmt: skip
     app.state.site = site
     problems.install(app)
-    app.include_router(_api())
+    app.include_router(api())
     app.include_router(machine.open_router)
     app.include_router(login.router)
     app.include_router(_pages())
@@ -59,11 +59,12 @@ def create(site: Site) -> FastAPI:
     return app
 
 
-def _api() -> APIRouter:
-    api = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
+def api() -> APIRouter:
+    """Return the routes of the API."""
+    whole = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
     for part in (runs, events, acts, conflicts, flows, inbox, queue, money, machine, automation, webhooks, tokens):
-        api.include_router(part.router)
-    return api
+        whole.include_router(part.router)
+    return whole
 
 
 def _pages() -> APIRouter:

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from corral.engine.document import moment
-from corral.events import Ended, Heard, Started
+from corral.events import Heard, Moved
 
 attempts = logging.getLogger("corral.attempt")
 FIELDS = ("run", "attempt", "method", "path", "status", "ms", "token", "webhook", "schedule", "trigger")
@@ -52,9 +52,6 @@ def set_up(*, as_json: bool, level: int) -> None:
 
 def heard(what: Heard) -> None:
     """Log how attempts begin and end."""
-    if isinstance(what.event, Started | Ended) and what.attempt:
-        extra = {"run": what.run, "attempt": what.attempt}
-        if isinstance(what.event, Started):
-            attempts.info("its agent has started", extra=extra)
-        else:
-            attempts.info("its agent has ended: %s", "done" if what.event.ok else "failed", extra=extra)
+    if isinstance(what.event, Moved) and what.attempt:
+        reason = f" ({what.event.reason})" if what.event.reason else ""
+        attempts.info("%s%s", what.event.status, reason, extra={"run": what.run, "attempt": what.attempt})

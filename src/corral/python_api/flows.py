@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from corral.engine.engine import Engine
-from corral.engine.telling import Listener
 from corral.errors import BadRequest
-from corral.events import Heard
 from corral.flow import MergeStrategy, Reducer, Select, TaskType
-from corral.model import Request, Run
 
 Need = str | Mapping[str, str]
 
@@ -79,19 +71,6 @@ class Top(TypedDict, total=False):
     defaults: Mapping[str, Any]
 
 
-class Going(TypedDict, total=False):
-    """What may be said of one run."""
-
-    inputs: Mapping[str, Any]
-    agent: str
-    base: str
-    budget_usd: float
-    priority: int
-    yes: bool
-    trust: bool
-    unsandboxed: bool
-
-
 class Flow:
     """A flow that is put together step by step. Each step returns the flow, so that steps can be chained."""
 
@@ -152,35 +131,3 @@ class Flow:
             raise BadRequest(f"there is a node `{name}` already", hint="each has a name of its own")
         self._nodes[name] = node
         return self
-
-
-def run(flow: Flow, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]) -> Run:
-    """Carry a flow out in this process and return its run document, whatever became of it: see its `status`.
-
-    What is wrong with the flow, the repository or the settings raises `corral.errors.BadRequest` before anything is
-    started. Ctrl-C stops the agents and keeps their work; a run whose process dies goes on with `corral resume`.
-    """
-    given: dict[str, Any] = dict(going)
-    agent = given.pop("agent", None)
-    request = Request(
-        flow=flow.to_json(),
-        flow_file=str(Path.cwd() / "flow"),
-        repo=str(repo),
-        agents=(agent,) if agent else (),
-        **given,
-    )
-    engine = Engine()
-    try:
-        return asyncio.run(_driven(engine, request, listen or _nobody))
-    finally:
-        engine.close()
-
-
-async def _driven(engine: Engine, request: Request, listen: Listener) -> Run:
-    if threading.current_thread() is threading.main_thread():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.drives.stop, "stopped by SIGINT")
-    return await engine.drive(await engine.submit(request), listen)
-
-
-def _nobody(_: Heard) -> None:
-    """Listen to nothing."""
