@@ -34,8 +34,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         place = Path(name)
         repo = Path(str(golden.repository(place / "repo")))
-        repo = place / "repo"
-        golden.repository(repo)
         settings = place / "config" / "corral"
         settings.mkdir(parents=True)
         (settings / "config.toml").write_text('[agents.doer]\ncommand = ["./doer.sh"]\n')
