@@ -33,7 +33,8 @@ def main() -> int:
     source = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT).resolve()
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         place = Path(name)
-        repo = Path(str(golden.repository(place / "repo")))
+        repo = place / "repo"
+        golden.repository(repo)
         settings = place / "config" / "corral"
         settings.mkdir(parents=True)
         (settings / "config.toml").write_text('[agents.doer]\ncommand = ["./doer.sh"]\n')
