@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from corral import config
+from corral.config import reading
 from corral.errors import CorralError
 from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
 from corral.rules.shares import share
@@ -129,6 +129,6 @@ class Slots:
 def _limits_now(plan: RunPlan) -> SlotLimits:
     """Return the limits as settings have them by now: a person may want more, or less, while runs are at work."""
     try:
-        return config.load(Path(plan.repo)).limits
+        return reading.load(Path(plan.repo)).limits
     except CorralError:  # settings that have become wrong
         return plan.limits
