@@ -13,7 +13,7 @@ from tests.rig.person import Person, install
 
 NUMBERS = itertools.count(1)
 #: Of the many that run the installed command, `make quick` tries these alone: one task from its start to its merge.
-QUICK = ("test_run", "test_checks", "test_merge", "test_bad_requests")
+QUICK = ("test_run", "test_checks", "test_merge")
 
 
 @pytest.hookimpl(tryfirst=True)
