@@ -106,6 +106,7 @@ def test_the_whole_way_from_the_form_to_the_undoing(browser: Browser, server: Se
 def test_parts_of_two_attempts_become_one_result(eyes: Eyes, server: Server, repo: Repo) -> None:
     repo.commit({"long.txt": TEXT})
     mine = OTHER.replace("notes/other.md", "mine.md").replace("line fifty", "line 5-0").replace("line three", "LINE 3")
+    mine += '[[step]]\nrun = "chmod +x src/b.txt"\n'
     agents = [server.corral.script(OTHER, "one.toml"), server.corral.script(mine, "two.toml")]
     run = submitted(server, repo, agents)
     page = eyes.open(f"/runs/{run}/compare")
@@ -138,6 +139,7 @@ def test_parts_of_two_attempts_become_one_result(eyes: Eyes, server: Server, rep
     assert (repo.folder / "notes/other.md").exists()
     assert not (repo.folder / "mine.md").exists()
     assert (repo.folder / "a.txt").read_text() == "mine\n"
+    assert (repo.folder / "src/b.txt").stat().st_mode & 0o100
 
 
 def test_files_that_deceive_break_out_or_are_too_many_are_only_shown(

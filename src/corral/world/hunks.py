@@ -97,7 +97,7 @@ def _sections(patch: bytes) -> Iterator[list[bytes]]:
 
 def _pieces(lines: Sequence[bytes]) -> Iterator[Piece]:
     starts = [place for place, line in enumerate(lines) if line.startswith(b"@@ ")]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True), 1):
+    for number, (start, end) in enumerate(zip(starts, [*starts, len(lines)][1:], strict=True), 1):
         found = HEAD.match(lines[start])
         if found:
             yield _piece(number, found, _with_ends([line for line in lines[start + 1 : end] if line]))
