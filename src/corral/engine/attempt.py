@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import structs
 
-from corral import __version__
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine import (
     accounts,
@@ -22,6 +19,7 @@ from corral.engine import (
     homes,
     hooks,
     judgement,
+    receipting,
     scoping,
     scoring,
     starting,
@@ -42,13 +40,12 @@ from corral.engine.turnstile import Turnstile
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
-from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, Receipt, SandboxReport, Tokens
+from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
 from corral.money import Refusal
-from corral.rules import budget, judge, lanes, naming, prompt, receipts
+from corral.rules import budget, judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
-from corral.world import collecting, merging, workspace
+from corral.world import merging, workspace
 from corral.world.process import Limits
-from corral.world.sealing import made_key
 
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
@@ -468,8 +465,8 @@ class AttemptCourse:
         record.ended = time.time()
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
-            record.receipt = receipts.seal(clean(self._receipt(attempt.commit)), made_key(self.host.state))
-            await asyncio.gather(self._note(record.receipt), workspace.remove(self.folder))
+            record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
+            await asyncio.gather(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"
@@ -482,29 +479,6 @@ class AttemptCourse:
                 attempt.cost = Cost(record.cost_usd, "fixed")
             self.recorder.purse.settle()
             self.recorder.step("over")
-
-    def _receipt(self, commit: str) -> Receipt:
-        attempt = self.attempt
-        return Receipt(
-            attempt=attempt.id,
-            agent=attempt.agent,
-            base=self.host.base,
-            commit=commit,
-            tree=self.record.tree,
-            diff_sha256=self.record.diff_sha256,
-            checks=attempt.checks,
-            cost=attempt.cost,
-            tokens=attempt.tokens,
-            sandbox=attempt.sandbox,
-            status=attempt.status,
-            task_sha256=hashlib.sha256(self.node.task.prompt.encode()).hexdigest(),
-            corral=__version__,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-
-    async def _note(self, receipt: Receipt) -> None:
-        async with self.host.repository_lock():
-            await collecting.add_note(self.host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))
 
     def _about(self) -> dict[str, str | None]:
         """Return what a hook is told."""

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.adapter import AgentTask
 from corral.config import reading
 from corral.config.places import REPOSITORY_FILE, fingerprint
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
-from corral.engine import flowing, scoping
+from corral.engine import flowing, scoping, trying
 from corral.engine.glances import Glance, Glances
 from corral.engine.outfit import outfit
 from corral.engine.routing import History
+from corral.engine.scoping import Fitted
 from corral.errors import BadRequest, Untrusted
-from corral.flow import AgentChoice, Flow
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, merging, plain_folder
 from corral.world.git import Found
-from corral.world.sandbox import visible
 from corral.world.sandbox.probe import at_least, probe, usual
 from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
-
-SHELL_WORDS = {
-    "!", "{", "(", "[", "[[", ".", ":", "cd", "test", "if", "for", "while", "case", "exit", "set", "export", "true",
-    "false", "echo", "printf", "exec", "eval", "command", "source", "time", "until", "trap", "umask", "unset", "read",
-}  # fmt: skip
 
 
 class Submission(Struct, frozen=True):
@@ -62,14 +52,7 @@ async def _prepare(
     glances: Glances | None,
 ) -> Submission:
     await git.version()
-    folder = Path(request.repo).expanduser()
-    if not folder.is_dir():
-        raise BadRequest(f"--repo {request.repo}: there is no such folder")
-    folder = folder.resolve()
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
+    folder = _folder(request)
     remembers = glances if request.base is None else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
     found = glance.found if glance else await git.discover(folder)
@@ -81,9 +64,9 @@ async def _prepare(
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     flow = flowing.build(request, settings, top, history)
-    _try_agents(flow, settings, request)
-    _try_writer(settings)
-    _try_checks(flow, settings, top)
+    trying.agents(flow, settings, request)
+    trying.writer(settings)
+    trying.checks(flow, settings, top)
     level = await _level(request, state)
     notes: list[str] = []
     names = dict.fromkeys(
@@ -104,13 +87,8 @@ async def _prepare(
     if remembers and glance is None and found is not None:
         remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
-    asked = scoping.of_agent(scopes, next(iter(names), ""), ignore)
-    key = ENCODER.encode((scopes, next(iter(names), ""), ignore))
-    fitted = remembers.scope(folder, key) if remembers and glance else None
-    if fitted is None:
-        fitted = await scoping.fit(asked, Machine(tree=top, state=state, checkout=top))
-        if remembers and glance:
-            remembers.keep_scope(folder, key, fitted)
+    said = (scopes, next(iter(names), ""), ignore)
+    fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
@@ -132,6 +110,31 @@ async def _prepare(
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+def _folder(request: Request) -> Path:
+    folder = Path(request.repo).expanduser()
+    if not folder.is_dir():
+        raise BadRequest(f"--repo {request.repo}: there is no such folder")
+    folder = folder.resolve()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
+    return folder
+
+
+async def _fitted(
+    said: tuple[tuple[ScopeSource, ...], str, str], machine: Machine, folder: Path, remembers: Glances | None
+) -> Fitted:
+    """Hold what was said of an agent's scope against the machine, unless that was just done."""
+    key = ENCODER.encode(said)
+    fitted = remembers.scope(folder, key) if remembers else None
+    if fitted is None:
+        fitted = await scoping.fit(scoping.of_agent(*said), machine)
+        if remembers:
+            remembers.keep_scope(folder, key, fitted)
+    return fitted
 
 
 async def _level(request: Request, state: Path) -> Level:
@@ -175,63 +178,6 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
             hint="read it, then `corral trust`, or run with --trust",
         )
     return settings
-
-
-def _try_writer(settings: Config) -> None:
-    """Refuse an agent that is to write summaries and does not exist: hours later would be too late to say so."""
-    if named := settings.condense.agent:
-        try:
-            choice = AgentChoice.read(named)
-            outfit(choice.name, settings, choice.account)
-        except Untrusted:
-            raise
-        except BadRequest as error:
-            raise BadRequest(f"[condense] agent: {error}", hint=error.hint) from error
-
-
-def _try_agents(flow: Flow, settings: Config, request: Request) -> None:
-    """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
-    tried: set[tuple[AgentChoice, bool, int]] = set()
-    for node in flow.nodes:
-        judges = (node.judge,) if node.judge else ()
-        for choice in (node.agent, *node.rivals, *node.fallback, *judges) if node.kind in ("task", "run") else ():
-            about = (choice, node.task.read_only, len(node.task.prompt))
-            if about in tried:
-                continue
-            tried.add(about)
-            dressed = outfit(choice.name, settings, choice.account)
-            trial = AgentTask(
-                prompt=node.task.prompt,
-                workspace=str(request.repo),
-                home="/",
-                model=choice.model,
-                read_only=node.task.read_only,
-                mcp=dressed.servers(),
-            )
-            dressed.resolve(dressed.agent.start(trial))
-
-
-def _try_checks(flow: Flow, settings: Config, folder: Path) -> None:
-    """Refuse a check whose program is nowhere; what a setup might install, or a path, is left to the run."""
-    _, path = visible.toolchains(os.environ, Path.home())
-    searched = os.pathsep.join([*path, *visible.SYSTEM_PATH])
-    for check in dict.fromkeys(check for node in flow.nodes for check in node.task.checks):
-        if flow.fills and "{{" in check:
-            continue
-        try:
-            words = shlex.split(check)
-        except ValueError as error:
-            raise BadRequest(f"--check {check}: {error}", hint="it is a shell command; mind the quotes") from error
-        if not words:
-            raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
-        first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
-        plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-        absent = plain and not settings.setup.command and not (folder / first).exists()
-        if absent and visible.find(first, {"PATH": searched}) is None:
-            raise BadRequest(
-                f"--check {check}: there is no program `{first}`",
-                hint="install it, activate its environment, or have [workspace] setup install it",
-            )
 
 
 async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:

@@ -181,3 +181,22 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Doorway:
+    """What answers behind a door, which is open as long as this is entered."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def __aenter__(self) -> Self:
+        await self._door.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._door.close()
+
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._door.count

@@ -7,11 +7,11 @@ import contextlib
 import re
 import socket
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Protocol
 
 from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer
-from corral.world.proxy.door import Client, Door, Limits, Peer, Refused
+from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.http1 import Malformed, Request
 from corral.world.proxy.secret import Secret
@@ -31,7 +31,7 @@ class Rule(Protocol):
     def address_refusal(self, host: str, port: int, reached: str) -> str | None: ...
 
 
-class Egress:
+class Egress(Doorway):
     """Serves a listening socket: CONNECT for all that is encrypted, whole URLs for plain HTTP.
 
     `token`, where the socket can be reached by others than the box: who comes must give it as the password of
@@ -52,19 +52,7 @@ class Egress:
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self._token = token
-        self._door = Door(listener, self._answer, self._limits, gateway="the box's way out")
-
-    async def __aenter__(self) -> Self:
-        await self._door.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._door.close()
-
-    @property
-    def count(self) -> int:
-        """How many connections are open."""
-        return self._door.count
+        super().__init__(Door(listener, self._answer, self._limits, gateway="the box's way out"))
 
     async def _answer(self, client: Client) -> None:
         request = await client.request(self._limits.head_seconds)

@@ -7,7 +7,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, Self
+from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from corral.errors import BadRequest
 from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer, secure
-from corral.world.proxy.door import Client, Door, Limits, Peer, Refused
+from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.http1 import Malformed, Response
 from corral.world.proxy.secret import Mask, Secret
@@ -90,7 +90,7 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-class Provider:
+class Provider(Doorway):
     """Serves a listening socket: every request goes to one place, whatever it says.
 
     `meter` is asked, with the content type, for something that reads a good answer as it passes.
@@ -111,19 +111,7 @@ class Provider:
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self.trouble: str | None = None  #: why the provider cannot be reached, if the last request found it so
-        self._door = Door(listener, self._answer, self._limits, gateway="the model's provider")
-
-    async def __aenter__(self) -> Self:
-        await self._door.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._door.close()
-
-    @property
-    def count(self) -> int:
-        """How many connections are open."""
-        return self._door.count
+        super().__init__(Door(listener, self._answer, self._limits, gateway="the model's provider"))
 
     async def _answer(self, client: Client) -> None:
         request = await client.request(self._limits.head_seconds)

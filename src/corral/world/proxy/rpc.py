@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Self
 
 from corral.world.proxy import http1
-from corral.world.proxy.door import Client, Door, Limits, Refused
+from corral.world.proxy.door import Client, Door, Doorway, Limits, Refused
 from corral.world.proxy.http1 import Request
 from corral.world.proxy.secret import Secret
 
@@ -23,25 +22,13 @@ LIMITS = Limits(most_connections=32, idle_seconds=600.0)
 Answer = Callable[[bytes], Awaitable[bytes | None]]
 
 
-class RpcDoor:
+class RpcDoor(Doorway):
     """Serves a listening socket; owns it. `answer` is given a body and returns one, or None to say nothing."""
 
     def __init__(self, listener: socket.socket, token: Secret, answer: Answer, limits: Limits = LIMITS) -> None:
         self._token, self._answer, self._limits = token, answer, limits
-        self._door = Door(listener, self._attend, limits, gateway="the toolbox")
+        super().__init__(Door(listener, self._attend, limits, gateway="the toolbox"))
         self._free = 0.0  # when the next request of a flood may be answered
-
-    async def __aenter__(self) -> Self:
-        await self._door.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._door.close()
-
-    @property
-    def count(self) -> int:
-        """How many connections are open."""
-        return self._door.count
 
     async def _attend(self, client: Client) -> None:
         """Answer one request after the other, as long as the client stays."""
