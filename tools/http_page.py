@@ -38,7 +38,9 @@ def _row(method: str, path: str, operation: dict[str, Any]) -> str:
     about = operation.get("description", operation["summary"]).replace("\n", " ").replace("|", "\\|")
     asked = [f"`{each['name']}`" for each in operation.get("parameters", ()) if each["in"] != "path"]
     takes = _kind(operation.get("requestBody", {}))
-    good = next((answer for status, answer in operation["responses"].items() if status.startswith("2")), {})
+    answers: dict[str, dict[str, Any]] = operation["responses"]
+    nothing: dict[str, Any] = {}
+    good = next((found for status, found in answers.items() if status.startswith("2")), nothing)
     open_ = " (no token)" if operation.get("security") == [] else ""
     given = ", ".join([*filter(None, (takes,)), *asked])
     return f"| `{method.upper()} {path}` | {about}{open_} | {given or '-'} | {_kind(good) or '-'} |"
