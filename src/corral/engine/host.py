@@ -256,6 +256,8 @@ class Host:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FINISH_SECONDS):
                         await self.stop.wait()
+            if self.stop.is_set():
+                listening.talk.ending = listening.talk.ending or "stopped"
             if keep := listening.talk.before_end:
                 await keep()
                 listening.talk.before_end = None
@@ -271,7 +273,8 @@ class Host:
             watching.cancel()
         if finished.is_set() and not self.stop.is_set():
             return structs.replace(ended, why="exited")
-        return structs.replace(ended, why="stopped") if asked.is_set() else ended
+        left = self.stop.is_set() and ended.why in ("exited", "lingered")  # while its work was kept
+        return structs.replace(ended, why="stopped") if asked.is_set() or left else ended
 
     def tell(self, order: Telling) -> bool:
         """Tell the agent something while it works; return whether it is one that listens, and still does."""
@@ -289,6 +292,11 @@ class Host:
     @property
     def at_work(self) -> bool:
         return self._listening is not None
+
+    @property
+    def ending(self) -> bool:
+        """Tell whether its agent is being ended by us: then it is too late to hand anything in."""
+        return self.stop.is_set() or (self._listening is not None and self._listening.talk.ending is not None)
 
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self.owner, mode=0o644)

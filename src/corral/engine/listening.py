@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import structs
+
 from corral.adapter import Answer, Cancel, End, HangUp, Leave, Line, Pause, Telling
 from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.engine.logs import Tail
 from corral.events import Ended, Event, Limited, Noted, Unparsed
-from corral.world.process import Exit, Talk
+from corral.model import Status
+from corral.world.process import Exit, Talk, Why
 
 MOST_UNPARSED = 2000
 PAUSE_SECONDS = 5.0  #: an agent that is asked to end its turn may take this long before it gets a signal
 LINGER_SECONDS = 20.0  #: an agent that has said its last word may take this long to leave
+OURS: dict[Why, Status] = {"timeout": "timed_out", "idle": "timed_out", "stopped": "stopped"}
 
 
 class Listening:
@@ -26,6 +30,7 @@ class Listening:
         self._errors = Tail()
         self.talk = Talk()
         self._over = False
+        self._spoke = False  #: its last word
         self.cutting = False
 
     def hear(self, stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
@@ -89,6 +94,11 @@ class Listening:
             match each:
                 case Ended(ok=False) | Limited() if self.cutting:
                     pass  # cut off between two steps, it has not failed: it goes on in another session
+                case Ended() if self.talk.ending and (self._spoke or self.cutting):
+                    pass  # its last word was said before we ended it, or it goes on in another session
+                case Ended() if self.talk.ending:
+                    self._spoke = True
+                    self._emit(structs.replace(each, ok=False, status=OURS.get(self.talk.ending)))
                 case Line(text=text):
                     self.talk.say(text.encode() + b"\n")
                 case HangUp():
@@ -97,6 +107,7 @@ class Listening:
                     self._leave(each)
                 case _:
                     self._emit(each)
+                    self._spoke = self._spoke or isinstance(each, Ended)
                     if isinstance(each, Ended) and not self._over:
                         self._over = True
                         asyncio.get_running_loop().call_later(LINGER_SECONDS, self.talk.enough.set)

@@ -40,7 +40,7 @@ class Toolbox:
     """Answers one attempt; whoever holds the token is taken for its agent."""
 
     def __init__(self, office: Office, recorder: Recorder, node: Node, host: Host) -> None:
-        self._recorder, self._office, self._node = recorder, office, node
+        self._recorder, self._office, self._node, self._host = recorder, office, node, host
         self.token = Secret(secrets.token_urlsafe(32))
         self.mail = Correspondence(office, recorder)
         self.results = Results(office, recorder.record, host)
@@ -140,6 +140,8 @@ class Toolbox:
         }
 
     def _finish(self, asked: tools.Finish) -> dict[str, bool]:
+        if self._host.ending:
+            raise BadRequest("it is too late: this attempt is being ended", hint="what you wrote is kept")
         body = ENCODER.encode(asked.result)
         if len(body) > tools.MOST_RESULT_BYTES:
             raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")

@@ -81,6 +81,7 @@ class Talk:
         self.words: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_UNHEARD)  #: None closes its stdin
         self.enough = asyncio.Event()
         self.why: Why = "lingered"
+        self.ending: Why | None = None  #: why we end it; what it says from then on is not its own decision
         self.before_end: Callable[[], Awaitable[object]] | None = None  #: what is to be done before it is ended
 
     def end(self, why: Why) -> None:
@@ -172,7 +173,7 @@ async def follow(
         tasks += [*reading, feeding, ended, watching, broken]
         await asyncio.wait({ended, watching, broken}, return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
-            why = watching.result()
+            why = talk.ending = watching.result()
         if not ended.done():  # a limit, or what it says cannot be kept any more
             if talk.before_end and why in PATIENT:
                 await talk.before_end()

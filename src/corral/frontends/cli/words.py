@@ -289,6 +289,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"limited: {message}{back}"
         case Ended(ok=True):
             return "says it is done"
+        case Ended(status="timed_out" | "stopped" as status):
+            return f"was ended: {status}"
         case Ended(error=error, text=text):
             return f"failed: {error.kind + ': ' + error.message if error else text}"
         case Unparsed(line):
