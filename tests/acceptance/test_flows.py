@@ -364,6 +364,17 @@ nodes:
     assert (kept["answer"], kept["answered_by"]) == ("yes", "deadline")
 
 
+def test_a_command_that_failed_is_tried_again_only_if_asked(corral: Corral, repo: Repo) -> None:
+    file = """
+on_failure: continue
+nodes:
+  once: {run: "exit 3"}
+  twice: {run: "exit 3", retries: 1}
+"""
+    found = nodes(run_flow(corral, repo, file))
+    assert {name: len(node["attempts"]) for name, node in found.items()} == {"once": 1, "twice": 2}
+
+
 def test_another_node_done_again_leaves_a_gate_its_answer(corral: Corral, repo: Repo) -> None:
     outcome = run_flow(
         corral,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents.command import AnyCommand
 from corral.agents.protocol import Conversation
-from corral.events import AgentEvent, Spent
+from corral.events import AgentEvent, Ended, Spent
 from corral.model import Tokens
 
 NAME = "shell"
@@ -29,4 +31,11 @@ class _Free:
         self._text = text
 
     def exited(self, end: End) -> list[AgentEvent]:
-        return [Spent(Tokens(), 0.0), *self._text.exited(end)]
+        return [Spent(Tokens(), 0.0), *map(_told, self._text.exited(end))]
+
+
+def _told(event: AgentEvent) -> AgentEvent:
+    """A command that failed says so itself: the same again would end the same, unless the file asks for tries."""
+    if isinstance(event, Ended) and event.error:
+        return structs.replace(event, error=structs.replace(event.error, lasting=True))
+    return event
