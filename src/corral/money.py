@@ -81,7 +81,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     unknown_cost_usd: float | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
     cheaper: bool = False
-    mcp_over_budget: Literal["warn", "refuse"] = "refuse"
+    mcp_over_budget: Literal["warn", "refuse"] | None = None
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,9 @@ class Budget(Struct, frozen=True, kw_only=True):
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
-    mcp_over_budget: Literal["warn", "refuse"] = "refuse"  #: where a client over MCP cannot ask its person
+    mcp_over_budget: Literal["warn", "refuse"] | None = (
+        None  #: if an MCP client cannot ask; unsaid: by the ceiling
+    )
 
 
 class Bound(Struct, frozen=True, kw_only=True):

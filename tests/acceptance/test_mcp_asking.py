@@ -172,7 +172,7 @@ def test_over_budget_with_a_warning_where_settings_say_so(corral: Corral) -> Non
     """Nobody can be asked: it goes on, says so, and stays below the ceiling."""
     repo = corral.repo()
     agent = corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
-    corral.config('[budget]\nceiling_usd = 0.9\nmcp_over_budget = "warn"')
+    corral.config("[budget]\nceiling_usd = 0.9\n")
 
     async def work() -> None:
         async with connected(corral) as client:

@@ -10,6 +10,7 @@ from pathlib import Path
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
 
+from corral.engine import money
 from corral.engine.engine import Engine
 from corral.errors import CorralError
 from corral.events import Stored
@@ -100,11 +101,18 @@ class Call:
             await asyncio.shield(task)
 
     async def _goes_on(self, entry: Entry, run: Run) -> bool:
-        """Let a run go on past its budget with a warning, where nobody can be asked and settings say so."""
-        warns = self.engine.settings.load(Path(run.repo)).budget.mcp_over_budget == "warn"
-        if not warns or entry.about != "budget" or len(entry.choices) < 2:  # a ceiling offers no more
+        """Let a run go on past its budget with a warning, where nobody can be asked.
+
+        Unless settings say what to do, only a ceiling makes that harmless: without one nothing would ever stop it.
+        """
+        settings = self.engine.settings.load(Path(run.repo)).budget
+        held = any(each.limit.window == "ceiling" for each in money.standings(self.engine.store, settings))
+        warns = settings.mcp_over_budget or ("warn" if held else "refuse")
+        if warns != "warn" or entry.about != "budget" or len(entry.choices) < 2:  # a ceiling offers no more
             return False
-        self.warnings.append(f"warning: {entry.text} It went on: mcp_over_budget is warn ({entry.choices[0]})")
+        self.warnings.append(
+            f"warning: {entry.text} It went on, up to the ceiling, because nobody could be asked ({entry.choices[0]})"
+        )
         return await self._answer(entry, entry.choices[0])
 
     async def _answer(self, entry: Entry, words: str | None) -> bool:
