@@ -22,7 +22,7 @@ HANGS = '[[step]]\nsay = "started"\n[[step]]\nhang = 600\n'
 
 
 def submitted(server: Server, repo: Repo, task: str, script: str = WRITES) -> str:
-    agents = [server.corral.script(script)]
+    agents = [server.corral.script(script, f"{task.replace(' ', '-')}.toml")]  # each its own: one may be read late
     return server.client.submit(task, repo=str(repo.folder), agents=agents).run
 
 
