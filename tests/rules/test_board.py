@@ -105,14 +105,14 @@ def test_between_two_tries_and_at_the_end() -> None:
 
 def test_items_stand_below_their_node_and_children_under_their_run() -> None:
     board = Board("r", FLOW)
-    heard(board, 1.0, Moved("attempt r-1", "running"), "b/0", "r-1")
-    heard(board, 2.0, Moved("attempt r-2", "running"), "b/1", "r-2")
-    heard(board, 3.0, Moved("attempt r-1", "done"), "b/0", "r-1")
-    heard(board, 3.0, Moved("node b/0", "done"), "b/0", None)
+    heard(board, 1.0, Moved("attempt r-1", "running"), "b.0", "r-1")
+    heard(board, 2.0, Moved("attempt r-2", "running"), "b.1", "r-2")
+    heard(board, 3.0, Moved("attempt r-1", "done"), "b.0", "r-1")
+    heard(board, 3.0, Moved("node b.0", "done"), "b.0", None)
     board.hear(Heard("c", "main", "c-1", Said("hi")), 4.0)
-    assert [row.node for row in board.rows(5.0)] == ["a", "b", "b/0", "b/1", "land", "c:main"]
+    assert [row.node for row in board.rows(5.0)] == ["a", "b", "b.0", "b.1", "land", "c:main"]
     assert rows(board)["b"].why == "1 of 2 items so far"
-    assert rows(board, 999.0)["b/1"].state == "stale"  # after half of what holds for its node
+    assert rows(board, 999.0)["b.1"].state == "stale"  # after half of what holds for its node
 
 
 def test_one_node_needs_no_name() -> None:

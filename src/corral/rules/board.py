@@ -180,7 +180,7 @@ class Board:
             self._states.pop(node, None)
             who = (moved.reason if moved else None) or attempt
             working = Working(attempt=attempt, node=node, who=who, started=at, heard=at)
-            if known := self._nodes.get(node) or self._nodes.get(node.rpartition("/")[0]):
+            if known := self._nodes.get(node) or self._nodes.get(node.rpartition(".")[0]):
                 working.idle_seconds = known.task.idle_seconds
             self.working[attempt] = working
         working.hear(event, at)
@@ -188,7 +188,7 @@ class Board:
     def _add(self, node: str) -> None:
         if node in self._names:
             return
-        parent = node.rpartition("/")[0]
+        parent = node.rpartition(".")[0]
         if parent in self._names:
             self._names[parent][node] = None
         else:
@@ -202,7 +202,7 @@ class Board:
     # --- what is shown
 
     def _rows_of(self, name: str, at_work: Mapping[str, list[Working]], now: float) -> Iterator[Row]:
-        layer = self._layers.get(name) or self._layers.get(name.rpartition("/")[0], 1)
+        layer = self._layers.get(name) or self._layers.get(name.rpartition(".")[0], 1)
         for each in at_work.get(name, ()):
             yield Row(node=name, layer=layer, state=each.mood(now), why=each.waits, working=each)
         if name in at_work:
