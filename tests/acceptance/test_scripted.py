@@ -131,8 +131,27 @@ def test_within_the_budget_nothing_is_stopped(corral: Corral) -> None:
     assert corral.run(corral.repo(), "make x", "--agent", agent, "--budget", "0.5").code == 0
 
 
-def test_a_step_that_nobody_knows_is_said(corral: Corral) -> None:
-    agent = corral.script('[[step]]\nfly = "away"\n')
-    outcome = corral.run(corral.repo(), "make x", "--agent", agent, "--retries", "0")
-    assert outcome.attempt["error"]["class"] == "crash"
-    assert "say, write, edit" in outcome.attempt["error"]["message"]
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('[[step]]\nsay = "x"\n\n[[step]]\nfly = "away"\n', "script.toml:4", "a step has none of: say, write, edit"),
+        ('[[step]]\nfail = "bored"\n', "script.toml:1", "fail = 'bored' is none of: not_found"),
+        ("[[step]]\nsay = \n", "script.toml", "at line 2"),
+        ("step = 3\n", "script.toml", "not a list of steps"),
+    ],
+)
+def test_a_script_that_is_wrong_is_refused_before_anything_starts(
+    corral: Corral, text: str, place: str, words: str
+) -> None:
+    repo, agent = corral.repo(), corral.script(text)
+    good = corral.script('[[step]]\nwrite = "x"\n', "good.toml")
+    flow = corral.root / "flow.yaml"
+    flow.write_text(f"nodes:\n  a: {{task: make x, agent: '{agent}'}}\n")
+    single, race = (("run", "make x", "--agent", names) for names in (agent, f"{good},{agent}"))
+    for arguments in (single, race, ("flow", "run", flow)):
+        outcome = corral(*arguments, "--repo", repo.folder)
+        assert outcome.code == 2, outcome
+        assert place in outcome.err
+        assert words in outcome.err
+        assert "hint:" in outcome.err
+    assert corral("ls", "--json").json == []

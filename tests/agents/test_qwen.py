@@ -17,14 +17,17 @@ def test_a_whole_recorded_stream() -> None:
         Said("I write it."),
         Filled(107),
         CalledTool("write_file", "/w/hello.txt", WRITE),
+        Spent(Tokens(100, 20, 7)),  # limits are held while it works
         ToolReturned(WRITE, ok=True, output="Successfully created and wrote to new file: /w/hello.txt."),
         Changed("/w/hello.txt"),
         Said("Now a command."),
         Filled(150),
         CalledTool("run_shell_command", "echo ran > ran.txt; ls", RUN),
+        Spent(Tokens(250, 30, 7)),
         ToolReturned(RUN, ok=True, output="hello.txt  ran.txt"),
         Filled(30),
         Said("Done."),
+        Spent(Tokens(280, 33, 7)),
         Spent(Tokens(280, 33, 7)),
         Ended(ok=True, text="Done."),
     ]

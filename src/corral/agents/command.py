@@ -110,20 +110,54 @@ class _Text:
 class _Pattern(_Text):
     """As text, but `result`, `cost` and `tokens` are patterns whose first group is meant."""
 
+    def __init__(self, profile: AgentProfile) -> None:
+        super().__init__(profile)
+        self._cost: str | None = None
+        self._tokens: str | None = None
+
+    def read(self, line: str) -> list[AgentEvent]:
+        cost, tokens = _group(self._profile.cost, line), _group(self._profile.tokens, line)
+        if cost is None and tokens is None:
+            return super().read(line)
+        # A budget is held while it works: what a line tells is not kept for the end.
+        self._cost, self._tokens = cost or self._cost, tokens or self._tokens
+        return [*super().read(line), *_spent(self._profile, self._cost, self._tokens)]
+
     def _good(self, text: str) -> list[AgentEvent]:
         result = _group(self._profile.result, text) if self._profile.result else text
         if result is None:
             return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
-        spent = _spent(self._profile, _group(self._profile.cost, text), _group(self._profile.tokens, text))
-        return [*spent, Ended(ok=True, text=result)]
+        cost = self._cost or _group(self._profile.cost, text)  # a pattern may reach over several lines
+        tokens = self._tokens or _group(self._profile.tokens, text)
+        return [*_spent(self._profile, cost, tokens), Ended(ok=True, text=result)]
 
 
 class _Json(_Text):
     """All it prints is one JSON value; `result`, `success`, `cost` and `tokens` name fields, dots reach inside."""
 
+    def __init__(self, profile: AgentProfile) -> None:
+        super().__init__(profile)
+        self._told: list[AgentEvent] = []  # what it was last said to have spent
+        self._closed = False
+
     def read(self, line: str) -> list[AgentEvent]:
         self._keep(line)
-        return []
+        if self._closed or not (line.startswith(("{", "}")) and line.rstrip().endswith("}")):
+            return []
+        self._closed = True  # it should be whole now; it is tried once, not again for each line of something else
+        try:
+            value = msgspec.json.decode("\n".join(self._kept))
+        except (msgspec.DecodeError, UnicodeError):
+            return []
+        return self._spends([value])
+
+    def _spends(self, values: list[object]) -> list[AgentEvent]:
+        """Tell what it spent, as soon as that is known and once: a budget is held while it works."""
+        spent = _spent(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
+        if spent == self._told:
+            return []
+        self._told = spent
+        return spent
 
     def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._kept)
@@ -135,7 +169,7 @@ class _Json(_Text):
 
     def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
         profile = self._profile
-        spent = _spent(profile, _last(profile.cost, values), _last(profile.tokens, values))
+        spent = self._spends(values)
         result = _last(profile.result, values) if profile.result else values[-1]
         text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
         if code != 0:
@@ -171,7 +205,8 @@ class _JsonLines(_Json):
         text = next(
             (found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None
         )
-        return [Said(text)] if text else []
+        spent = self._spends([_Flat(self._seen)])
+        return [Said(text), *spent] if text else spent
 
     def exited(self, end: End) -> list[AgentEvent]:
         if self._last is None:

@@ -56,6 +56,7 @@ class _Block(Struct, gc=False):
 
 
 class _Message(Struct, gc=False):
+    id: str = ""
     content: str | list[_Block] = ""
     usage: _Usage | None = None
 
@@ -101,6 +102,7 @@ class StreamJson:
         self._ended = False
         self._filling = 0
         self._tokens = Tokens()  # of the turns that are over
+        self._answers: dict[str, Tokens] = {}  # of this turn, by the answer's id: it is told with each of its blocks
 
     def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         try:
@@ -112,7 +114,8 @@ class StreamJson:
                 return [Heeded(_words(message.message))]
             case "assistant":
                 filled, blocks = self._filled(message), self._blocks(message.message)
-                return [*filled, *blocks] if filled else blocks
+                spent = self._spent(message)
+                return [*filled, *blocks, *spent] if filled or spent else blocks
             case "user":
                 return self._blocks(message.message)
             case "result":
@@ -128,6 +131,29 @@ class StreamJson:
         if self._ended:
             return []
         return trouble.no_result(self._dialect.program, end.code, end.stderr, hints=self._dialect.hints)
+
+    def _spent(self, line: _Line) -> list[AgentEvent]:
+        """Tell what its answers took up so far: limits are held while it works.
+
+        Not those of its own agents: they may have a cheaper model. They are in the sum at its end, and metered.
+        """
+        message = line.message
+        if message is None or message.usage is None or not message.id or line.parent_tool_use_id:
+            return []
+        used, before = self._counted(message.usage), self._answers.get(message.id, Tokens())
+        if used in (Tokens(), before):
+            return []
+        self._answers[message.id] = used
+        return [Spent(sum(self._answers.values(), self._tokens))]
+
+    def _counted(self, usage: _Usage) -> Tokens:
+        cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+        return Tokens(
+            usage.input_tokens - (cached if self._dialect.counts_cached else 0),
+            usage.output_tokens,
+            usage.cache_read_input_tokens,
+            usage.cache_creation_input_tokens,
+        )
 
     def _filled(self, message: _Line) -> list[AgentEvent]:
         """Tell how much of its window a request took up, once for each; those of its own agents are not its."""
@@ -166,15 +192,8 @@ class StreamJson:
                 return []
 
     def _result(self, message: _Line) -> list[AgentEvent]:
-        usage = message.usage or _Usage()
-        cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-        tokens = Tokens(
-            usage.input_tokens - (cached if self._dialect.counts_cached else 0),
-            usage.output_tokens,
-            usage.cache_read_input_tokens,
-            usage.cache_creation_input_tokens,
-        )
-        self._tokens += tokens  # each turn tells its own; the money is told as a sum
+        self._tokens += self._counted(message.usage or _Usage())  # each turn tells its own; the money is told as a sum
+        self._answers.clear()
         return [Spent(self._tokens, message.total_cost_usd), *self._ending(message)]
 
     def _ending(self, message: _Line) -> list[AgentEvent]:

@@ -210,7 +210,7 @@ class Purse:
         most = self._task.max_tokens
         if most is None:
             return
-        used = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
+        used = tokens.total
         if used > most:
             self.too_long = f"the limit of {most} tokens is used up: it has used {used}"
         elif used >= budget.WARN * most and "tokens" not in self._warned:

@@ -119,9 +119,11 @@ class Recorder:
         tell(self._listen, Heard(run, node, self.attempt.id, event))
 
     def settle_tokens(self) -> None:
-        """Take what was metered in a turn of which the agent itself told nothing."""
-        if self.attempt.tokens == self._tokens_before:
-            self.attempt.tokens = self._tokens_before + self.purse.metered.less(self._metered_before)
+        """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
+        metered = self._tokens_before + self.purse.metered.less(self._metered_before)
+        told_all = self.ended is not None and self.ended.ok
+        if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
+            self.attempt.tokens = metered
 
     def cooldown(self) -> tuple[float, str] | None:
         """Return until when its agent's quota is used up, as any run found out; None if it is not."""

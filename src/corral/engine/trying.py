@@ -40,7 +40,12 @@ def agents(flow: Flow, settings: Config, request: Request) -> None:
                 read_only=node.task.read_only,
                 mcp=dressed.servers(),
             )
-            dressed.resolve(dressed.agent.start(trial))
+            command = dressed.agent.start(trial)
+            dressed.resolve(command)
+            if dressed.agent.facts.family == "scripted":
+                from corral.engine import scripts  # noqa: PLC0415 -- the player is not needed otherwise
+
+                scripts.check(Path(command.argv[1]).absolute())
 
 
 def writer(settings: Config) -> None:

@@ -30,6 +30,10 @@ class Tokens(Struct, frozen=True):
     cache_read: int = 0
     cache_write: int = 0
 
+    @property
+    def total(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
     def less(self, other: Tokens) -> Tokens:
         return Tokens(
             self.input - other.input,
