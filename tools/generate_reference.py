@@ -97,7 +97,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "mcp_over_budget": "an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling",
     },
     "telemetry": {
-        "otlp": "an OpenTelemetry collector (OTLP over HTTP), e.g. `http://127.0.0.1:4318`; needs `corral[otel]`",
+        "otlp": "an OpenTelemetry collector (OTLP over HTTP): its address; needs `corral[otel]`",
     },
     "notify": {
         "bell": "ring the terminal's bell when something waits for you in the inbox",

@@ -91,9 +91,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
-    mcp_over_budget: Literal["warn", "refuse"] | None = (
-        None  #: if an MCP client cannot ask; unsaid: by the ceiling
-    )
+    mcp_over_budget: Literal["warn", "refuse"] | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling
 
 
 class Bound(Struct, frozen=True, kw_only=True):

@@ -85,17 +85,17 @@ def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":
         return
-    for entry in os.scandir(PROC):
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    for name in [process.name for process in PROC.iterdir()]:
+        if not name.isdigit() or int(name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if uid is not None and entry.stat().st_uid != uid:
+            if uid is not None and (PROC / name).stat().st_uid != uid:
                 continue
-            environment = _environment(PROC / entry.name)
+            environment = _environment(PROC / name)
             if environment is None:
-                yield int(entry.name), None
-            elif mark in environment and started_at(int(entry.name)):
-                yield int(entry.name), (PROC / entry.name / "comm").read_text().strip()
+                yield int(name), None
+            elif mark in environment and started_at(int(name)):
+                yield int(name), (PROC / name / "comm").read_text().strip()
 
 
 def _environment(process: Path) -> bytes | None:

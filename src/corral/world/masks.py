@@ -64,7 +64,8 @@ class Masks:
                 self._add(path, _mode(place, below=True), outer, folder=True)
                 continue
             try:
-                entries = [entry for entry in os.scandir(path) if entry.name != ".git" or path != str(start)]
+                with os.scandir(path) as listed:
+                    entries = [entry for entry in listed if entry.name != ".git" or path != str(start)]
             except FileNotFoundError:  # it is yet to be made
                 entries = []
             except OSError:  # nobody can tell what is in it

@@ -230,8 +230,8 @@ def _tree(folder: Path) -> str:
     left = MOST_LISTED
     waiting = [str(folder)]
     while waiting and left > 0:
-        with contextlib.suppress(OSError):
-            for entry in sorted(os.scandir(waiting.pop(0)), key=lambda entry: entry.name):
+        with contextlib.suppress(OSError), os.scandir(waiting.pop(0)) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
                 about = entry.stat(follow_symlinks=False)
                 digest.update(
                     os.fsencode(entry.path) + f" {about.st_mode} {about.st_size} {about.st_mtime_ns}\n".encode()
@@ -248,8 +248,9 @@ def _state(around: Surroundings) -> dict[str, str]:
         with contextlib.suppress(OSError):
             about = path.lstat()
             found[str(path)] = f"{about.st_mode:o} {about.st_uid} {about.st_ino}"
-    with contextlib.suppress(OSError):  # what others of us may add or change at any time says nothing
-        found |= {entry.path: _file(Path(entry.path)) for entry in os.scandir(around.state) if not _ours(entry.name)}
+    with contextlib.suppress(OSError), os.scandir(around.state) as entries:
+        # what others of us may add or change at any time says nothing
+        found |= {entry.path: _file(Path(entry.path)) for entry in entries if not _ours(entry.name)}
     for path in (around.state / "trusted", *around.watched):
         found[str(path)] = _file(path)
     return found
