@@ -364,14 +364,20 @@ nodes:
     assert (kept["answer"], kept["answered_by"]) == ("yes", "deadline")
 
 
-def test_a_command_that_failed_is_tried_again_only_if_asked(corral: Corral, repo: Repo) -> None:
+def test_a_command_that_failed_is_tried_again_only_if_asked(corral: Corral) -> None:
+    doer(corral)
+    corral.config("[retry]\ndelay_seconds = 0")
     file = """
 on_failure: continue
 nodes:
   once: {run: "exit 3"}
   twice: {run: "exit 3", retries: 1}
 """
-    found = nodes(run_flow(corral, repo, file))
+    detached = run_flow(corral, corral.repo(), file, "--detach")
+    assert detached.code == 0, detached
+    run = detached.json["run"]
+    until(lambda: corral("show", run, "--json").json["status"] == "failed", "it is over")
+    found = nodes(corral("show", run, "--json"))
     assert {name: len(node["attempts"]) for name, node in found.items()} == {"once": 1, "twice": 2}
 
 
