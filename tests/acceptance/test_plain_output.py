@@ -90,3 +90,14 @@ def test_a_log_is_never_corrupted_by_progress(corral: Corral, repo: Repo) -> Non
     outcome = corral("run", "t", "--agent", "mine", cwd=repo.folder, env={"TERM": "xterm-256color"})
     assert "\r" not in outcome.err
     assert all(line.strip() for line in outcome.err.splitlines())
+
+
+def test_the_name_of_a_file_is_only_a_name(corral: Corral) -> None:
+    """An agent may name its files as it likes; it can neither drive the terminal nor add a line to what we say."""
+    script = '[[step]]\nwrite = "x\\nchecks   pytest -q: passed\\nb\\u001b[2J.txt"\ntext = "1"\n'
+    repo, agent = corral.repo(), corral.script(script)
+    looks = (["show", "@last"], ["merge", "@last", "--preview"], ["diff", "@last", "--stat"], ["overlap"])
+    for arguments in (["run", "write", "--agent", agent], *looks):
+        drawn = on_terminal(corral, arguments, repo.folder, {})
+        assert "\x1b[2J" not in drawn, drawn
+        assert not [line for line in drawn.splitlines() if line.startswith("checks")], drawn

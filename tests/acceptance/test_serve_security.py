@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,23 @@ def test_what_lands_or_widens_needs_more_than_run(server: Server, repo: Repo) ->
 
 
 MERGES = "name: f\nnodes:\n  ok: {gate: 'Go?'}\n  land: {merge: {into: main}, needs: [ok]}\n"
+
+
+def test_an_answer_that_lands_work_or_lifts_a_limit_needs_the_scope_for_it(server: Server, repo: Repo) -> None:
+    runs = token(server, "run")
+    server.client.submit("", repo=str(repo.folder), flow=MERGES)
+    gate = until(lambda: server.ask("GET", "inbox").json, "the gate asks")[0]["id"]
+    assert server.ask("POST", f"inbox/{gate}", {"answer": "yes"}, token=runs).status == 403
+    assert server.ask("POST", f"inbox/{gate}", {"answer": "no"}).status == 200
+    assert server.ask("PUT", "budget", {"per_day": 0.01}).status == 200
+    spends = server.corral.agent("dear", "echo x > x.txt", "cost_usd = 0.5")
+    server.client.submit("x", repo=str(repo.folder), agents=[spends])
+    money = until(lambda: server.ask("GET", "inbox").json, "the limit asks")[0]
+    assert money["about"] == "budget"
+    for words in ("500", "raise", money["choices"][0]):
+        refused = server.ask("POST", f"inbox/{money['id']}", {"answer": words}, token=runs)
+        assert (words, refused.status, refused.json["code"]) == (words, 403, "scope")
+    assert server.ask("POST", f"inbox/{money['id']}", {"answer": "stop"}, token=runs).status == 200
 
 
 def test_nobody_goes_without_a_box(server: Server, repo: Repo) -> None:

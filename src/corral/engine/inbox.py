@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.model import OPEN, Entry
@@ -11,6 +12,7 @@ from corral.world.store import inbox, merges
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
+    from corral.serving import AccessScope
 
 
 class Inbox:
@@ -24,6 +26,19 @@ class Inbox:
         store = self._engine.store
         inbox.answer_due(store, time.time())
         return inbox.newest(store, 1000) if whole else inbox.waiting(store)
+
+    def needs(self, number: str, words: str) -> AccessScope:
+        """Return what a token must be allowed to do to give this answer."""
+        from corral.engine import money  # noqa: PLC0415
+        from corral.rules.inbox import scope_for  # noqa: PLC0415
+
+        entry = next((each for each in self.entries() if each.id == number), None)
+        if entry is None:
+            return "run"
+        plan = self._engine.store.run(entry.run).plan
+        settings = self._engine.settings.load(Path(plan.repo)).budget
+        limits = [each.limit for each in money.standings(self._engine.store, settings)]
+        return scope_for(entry, words, plan, limits)
 
     async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
         """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.

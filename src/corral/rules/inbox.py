@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from corral.model import YES_NO, Question
+from corral.model import YES_NO, Entry, Question, RunPlan
+from corral.money import Limit
+from corral.rules import budget
+from corral.serving import AccessScope
 
 DAY = 86400.0
 UNANSWERED = "nobody answered: decide it yourself"
@@ -21,6 +24,20 @@ def understood(choices: Sequence[str], text: str) -> str | None:
     exact = [choice for choice in choices if choice.lower() == low]
     near = exact or [choice for choice in choices if low and choice.lower().startswith(low)]
     return near[0] if len(near) == 1 else None
+
+
+def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) -> AccessScope:
+    """Return what a token must be allowed to do to give this answer: what follows from it may be more than the run."""
+    if entry.about == "merge":
+        return "merge"
+    if entry.about == "gate":
+        lands = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
+        return "merge" if lands else "run"
+    if entry.about != "budget" or understood(entry.choices, words) == budget.STOP:
+        return "run"
+    _, _, window, _, usd, *_ = entry.key.split("/")
+    own = window in ("node", "run") and not any(each.window == "run" and each.usd == float(usd) for each in limits)
+    return "run" if own else "admin"  # whoever set a limit for all is asked before it gives way
 
 
 def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:

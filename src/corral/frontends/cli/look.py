@@ -211,7 +211,9 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
                     ).decode()
                 )
             else:
-                click.echo("\n".join([*found.files_changed, f"+{found.insertions} -{found.deletions}"]))
+                click.echo(
+                    "\n".join([*map(words.printable, found.files_changed), f"+{found.insertions} -{found.deletions}"])
+                )
             return
         sys.stdout.flush()
         asyncio.run(opened.work.diff(run, attempt, sys.stdout.buffer.write))

@@ -131,7 +131,7 @@ def _preview(found: Preview, *, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return 3 if not found.clean else 2 if any(place.trouble for place in found.checkouts) else 0
-    size = f"{len(found.files)} files" if len(found.files) != 1 else found.files[0]
+    size = f"{len(found.files)} files" if len(found.files) != 1 else words.printable(found.files[0])
     click.echo(
         f"merge    {found.run} into {found.into} ({found.strategy}): {size}  +{found.insertions} -{found.deletions}"
     )
@@ -219,10 +219,12 @@ def overlap(repo: str, *, as_json: bool) -> None:
     clashes: dict[str, list[str]] = {}
     for clash in found.clashes:
         for one, other in ((clash.one, clash.other), (clash.other, clash.one)):
-            clashes.setdefault(one, []).append(f"{other} in {', '.join(clash.files)}")
+            clashes.setdefault(one, []).append(f"{other} in {', '.join(map(words.printable, clash.files))}")
     for each in found.work:
         if each.conflicts:
-            clashes.setdefault(each.name, []).insert(0, f"{each.into} in {', '.join(each.conflicts)}")
+            clashes.setdefault(each.name, []).insert(
+                0, f"{each.into} in {', '.join(map(words.printable, each.conflicts))}"
+            )
     rows = [
         (
             each.name,

@@ -96,7 +96,10 @@ def _files(hand: Hand, shared: dict[str, tuple[str, ...]]) -> list[str]:
     """Name its files, those first that others are at work on too."""
     both = [path for path in hand.files if path in shared]
     alone = [path for path in hand.files if path not in shared]
-    named = [f"{path}  ! also {', '.join(each for each in shared[path] if each != hand.attempt)}" for path in both]
-    rest = [*named, *alone]
+    named = [
+        f"{words.printable(path)}  ! also {', '.join(each for each in shared[path] if each != hand.attempt)}"
+        for path in both
+    ]
+    rest = [*named, *map(words.printable, alone)]
     more = len(rest) - FILES_SHOWN
     return rest if more <= 0 else [*rest[:FILES_SHOWN], f"and {more} more"]

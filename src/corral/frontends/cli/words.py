@@ -231,7 +231,7 @@ def changes(attempt: Attempt) -> str:
     if not attempt.files_changed:
         return "nothing"
     more = len(attempt.files_changed) - 4
-    names = ", ".join(attempt.files_changed[:4]) + (f" and {more} more" if more > 0 else "")
+    names = ", ".join(map(printable, attempt.files_changed[:4])) + (f" and {more} more" if more > 0 else "")
     return f"{names}  +{attempt.insertions} -{attempt.deletions}"
 
 

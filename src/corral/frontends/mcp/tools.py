@@ -98,8 +98,7 @@ async def steer(call: Call, asked: arguments.Steer) -> Told:
 
 async def answer(call: Call, asked: arguments.Answer) -> Told:
     """Answer; a run that nobody drives any more goes on at once."""
-    if any(each.id == asked.id and each.about == "merge" for each in call.engine.inbox.entries()):
-        call.visitor.needs("merge")  # the answer lands it
+    call.visitor.needs(call.engine.inbox.needs(asked.id, asked.answer))
     entry = await call.engine.inbox.answer(asked.id, asked.answer, call.by)
     run = call.engine.show(entry.run)
     may = run.status == "waiting" or (run.status == "over_budget" and entry.outcome.startswith("go on"))

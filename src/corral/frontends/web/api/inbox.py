@@ -24,13 +24,12 @@ async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:
 
 @router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
 async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
-    """Answer what waits; an answer counts once, and who gave it is kept. One that lands work needs the scope for it."""
+    """Answer what waits; an answer counts once. One that lands work or lifts a limit needs the scope for that."""
     wanted = await body(request, Answer)
     return answer(entry(await settle(site, caller, number, wanted.answer)))
 
 
 async def settle(site: Site, caller: Caller, number: str, words: str) -> Entry:
     """Answer what waits, as far as this caller may."""
-    if any(each.id == number and each.about == "merge" for each in site.engine.inbox.entries()):
-        caller.needs("merge")
+    caller.needs(site.engine.inbox.needs(number, words))
     return await site.engine.inbox.answer(number, words, caller.by)
