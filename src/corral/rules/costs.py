@@ -12,6 +12,7 @@ from corral.money import By, CostRow, CostTable, Paid, Standing, Totals
 from corral.rules.budget import quantile
 
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+PLAYED = ("scripted", "replay")  #: what they play is no model
 LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -58,7 +59,8 @@ def _row(key: str, lines: Sequence[Paid]) -> CostRow:
 
 def _saved(lines: Sequence[Paid]) -> tuple[float | None, str | None]:
     """Tell what the same tokens would have cost more with the dearest model that was used."""
-    known = [line for line in lines if line.source in ("reported", "computed") and line.model and line.tokens]
+    models = [line for line in lines if line.model and line.agent not in PLAYED]
+    known = [line for line in models if line.source in ("reported", "computed") and line.tokens]
     tokens: defaultdict[str, int] = defaultdict(int)
     usd: defaultdict[str, float] = defaultdict(float)
     for line in known:

@@ -79,7 +79,7 @@ corral.complain = complain;
 
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr, elt } = event.detail;
-  if (xhr.status === 401) return void (location.href = "/login");
+  if (xhr.status === 401) return void (location.href = "/login?then=" + encodeURIComponent(location.pathname + location.search));
   let problem = { detail: `the server said ${xhr.status}`, hint: "" };
   try { problem = JSON.parse(xhr.responseText); } catch { /* not ours: its status has to do */ }
   complain(elt.closest("form"), problem.detail, problem.hint);
