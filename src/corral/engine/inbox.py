@@ -6,7 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from corral.model import OPEN, Entry
+from corral.rules import budget
 from corral.rules import merging as rules
+from corral.rules.inbox import ways
 from corral.world.store import inbox, merges
 
 if TYPE_CHECKING:
@@ -24,6 +26,15 @@ class Inbox:
         store = self._engine.store
         inbox.answer_due(store, time.time())
         return inbox.newest(store, 1000) if whole else inbox.waiting(store)
+
+    def commands(self, run: str) -> list[str]:
+        """Return what to type for a run that waits for a person, as it stands now."""
+        now = time.time()
+        waiting = [entry for entry in inbox.of_run(self._engine.store, run) if entry.open and entry.deadline > now]
+        return [
+            budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
+            for entry in waiting
+        ]
 
     async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
         """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from corral.model import YES_NO, Question
+from corral.model import YES_NO, Entry, Question
 
 DAY = 86400.0
 UNANSWERED = "nobody answered: decide it yourself"
@@ -21,6 +21,11 @@ def understood(choices: Sequence[str], text: str) -> str | None:
     exact = [choice for choice in choices if choice.lower() == low]
     near = exact or [choice for choice in choices if low and choice.lower().startswith(low)]
     return near[0] if len(near) == 1 else None
+
+
+def ways(entry: Entry) -> str:
+    """Say what may be answered, as it is typed."""
+    return "|".join(entry.choices) if entry.choices else "TEXT"
 
 
 def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
