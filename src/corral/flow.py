@@ -21,6 +21,11 @@ def short(model: str) -> str:
     return model.rpartition("/")[2] if model.startswith("/") else model
 
 
+def agent_and_model(agent: str, model: str | None) -> str:
+    """Name an attempt as tables do: a model that is a path by its last part."""
+    return f"{agent}:{model.rpartition('/')[2]}" if model else agent
+
+
 def known_as(agent: str, account: str | None) -> str:
     """Name an agent with the account it works on: quotas are of those, not of agents."""
     return f"{agent}@{account}" if account else agent

@@ -46,7 +46,7 @@ class Take(Struct, frozen=True):
     """A file of an attempt that is to be part of one new result, or some hunks of it."""
 
     path: str
-    who: str  #: attempt: its id, number or agent
+    who: str  #: attempt: its id, number, agent or agent:model
     hunks: tuple[int, ...] = ()  #: numbers from 1; none: the whole file
 
 

@@ -218,6 +218,31 @@ def test_what_cannot_be_merged_is_refused(corral: Corral) -> None:
     assert (repo.folder / "x").exists()
 
 
+def rivals(corral: Corral) -> Repo:
+    """Have two scripts of one agent do the same task, each in a file of its own."""
+    repo = corral.repo(files=FILES)
+    names = ("one", "two")
+    scripts = [corral.script(f'[[step]]\nwrite = "{name}.txt"\ntext = "x\\n"\n', f"{name}.toml") for name in names]
+    outcome = corral.run(repo, "t", "--agent", ",".join(scripts), "--retries", "0")
+    assert outcome.json["status"] == "done", outcome
+    return repo
+
+
+def test_a_name_that_several_attempts_have_is_refused(corral: Corral) -> None:
+    repo = rivals(corral)
+    before = looks(repo)
+    for wrong in (("--pick", "scripted"), ("--take", "one.txt=scripted")):
+        refused = corral("merge", "@last", *wrong)
+        assert refused.code == 2
+        assert "several attempts are `scripted`: 1 (scripted:one.toml), 2 (scripted:two.toml)" in refused.err
+    assert looks(repo) == before
+    both = "one.txt=scripted:one.toml,two.txt=scripted:two.toml"
+    preview = corral("merge", "@last", "--take", both, "--preview", "--json")
+    assert sorted(preview.json["files"]) == ["one.txt", "two.txt"]
+    assert corral("merge", "@last", "--pick", "scripted:two.toml").code == 0
+    assert [name for name in ("one.txt", "two.txt") if (repo.folder / name).exists()] == ["two.txt"]
+
+
 def test_a_patch_and_a_branch_leave_the_target_alone(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     work(corral, repo, SCRIPT)

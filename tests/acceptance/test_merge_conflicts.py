@@ -127,7 +127,9 @@ def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> 
     (entry,) = corral("inbox", "--json").json
     assert entry["kind"] == "conflict"
     assert "a.txt" in entry["text"]
+    assert "either answer lands the run" in entry["context"]
     assert corral("answer", entry["id"], "theirs").code == 0
+    assert merge_state(corral)["commit"] == repo.head  # as it was told: nothing else is needed
     merged = corral("merge", "@last")
     assert merged.code == 0, merged
     assert "THEIRS" in (repo.folder / "a.txt").read_text()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from corral.errors import BadRequest
+from corral.flow import agent_and_model
 from corral.merging import MergeRecord, Take
 from corral.model import OPEN, Attempt, NodeState, Question, Run
 
@@ -33,16 +34,29 @@ def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
 def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     pairs = [(node, attempt) for node in run.nodes for attempt in node.attempts]
     names = ", ".join(f"{attempt.id} ({attempt.agent})" for _, attempt in pairs)
-    found = [pair for pair in pairs if pick in (pair[1].id, pair[1].id.rpartition("-")[2])]
-    found = found or [pair for pair in pairs if pick == pair[1].agent and pair[1].commit]
+    found = [pair for pair in pairs if pick in (pair[1].id, _number(pair[1].id))]
+    found = found or [pair for pair in pairs if pair[1].commit and pick in _spoken(pair[1])]
     if not found:
         raise BadRequest(f"run {run.run} has no attempt `{pick}`", hint=f"it has: {names}" if names else "")
-    node, attempt = found[-1]
+    if len(found) > 1:
+        fit = ", ".join(f"{_number(each.id)} ({agent_and_model(each.agent, each.model)})" for _, each in found)
+        raise BadRequest(f"several attempts are `{pick}`: {fit}", hint="say the number of the one that is meant")
+    node, attempt = found[0]
     if attempt.status in OPEN:
         raise BadRequest(f"attempt {attempt.id} is not over: {attempt.status}")
     if not attempt.commit:
         raise BadRequest(f"attempt {attempt.id} changed nothing", hint=f"it has: {names}")
     return node, attempt
+
+
+def _number(attempt: str) -> str:
+    return attempt.rpartition("-")[2]
+
+
+def _spoken(attempt: Attempt) -> set[str]:
+    """Return what an attempt is called besides its number: its agent, also with its model."""
+    shown = agent_and_model(attempt.agent, attempt.model)
+    return {attempt.agent, shown, f"{attempt.agent}:{attempt.model}"}
 
 
 def take(text: str, who: str) -> Take:
@@ -84,8 +98,8 @@ def question(record: MergeRecord, now: float) -> Question:
         about="merge",
         text=f"Run {record.run} and {record.into} both changed {names}. Whose version counts there?",
         context=(
-            f"ours: the branch's, theirs: the run's; then `corral merge {record.run}` lands it. "
-            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved"
+            "ours: the branch's, theirs: the run's; either answer lands the run, if its checks pass. "
+            f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved yet"
         ),
         choices=("ours", "theirs", "abort"),
         default="abort",

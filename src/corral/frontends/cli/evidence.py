@@ -7,6 +7,7 @@ import msgspec
 
 from corral.engine.comparing import Compared, ComparedCheck, ComparedNode, Comparison
 from corral.engine.verifying import Verification
+from corral.flow import agent_and_model
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option, run_argument
 
@@ -42,7 +43,7 @@ def _table(node: ComparedNode, *, named: bool) -> list[str]:
         (
             f"{each.place}{' *' if each.winner else ''}",
             each.attempt.rpartition("-")[2],
-            each.agent if not each.model else f"{each.agent}:{each.model.rpartition('/')[2]}",
+            agent_and_model(each.agent, each.model),
             each.status + (f" ({each.tries} tries)" if each.tries > 1 else ""),
             "; ".join(map(_check, each.checks)) or "-",
             str(each.new_failures),

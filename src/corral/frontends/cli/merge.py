@@ -59,7 +59,9 @@ def _takes(values: tuple[str, ...]) -> tuple[Take, ...]:
 @click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", help="How to land it.  [auto: if clean]")
 @click.option("--into", metavar="BRANCH", help="Where it lands.  [the branch the run started from]")
 @click.option("--preview", is_flag=True, help="Only say what would happen.")
-@click.option("--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number or agent.")
+@click.option(
+    "--pick", metavar="ATTEMPT", help="This attempt instead of the winner: its id, number, agent or agent:model."
+)
 @click.option(
     "--take", multiple=True, metavar="FILE[#1,3]=WHO,..", help="Make one result of files or hunks of several."
 )
