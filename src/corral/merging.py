@@ -106,6 +106,7 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     strategy: Strategy
     at: float
     attempt: str | None = None
+    attempts: tuple[str, ...] = ()  #: all whose work it is
     undone: float | None = None
     checkouts: tuple[str, ...] = ()  #: folders whose files follow
     stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there

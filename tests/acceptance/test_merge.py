@@ -243,6 +243,35 @@ def test_a_name_that_several_attempts_have_is_refused(corral: Corral) -> None:
     assert [name for name in ("one.txt", "two.txt") if (repo.folder / name).exists()] == ["two.txt"]
 
 
+def test_another_attempt_of_a_node_is_not_landed_on_top_of_one(corral: Corral) -> None:
+    repo = rivals(corral)
+    repo.git("branch", "release")
+    assert corral("merge", "@last", "--pick", "1").code == 0
+    landed = looks(repo)
+    for other in (("--pick", "2"), ("--pick", "2", "--preview"), ("--take", "two.txt=2"), ("--queue", "--pick", "2")):
+        refused = corral("merge", "@last", *other)
+        assert refused.code == (1 if "--queue" in other else 2), refused
+        assert "attempt 1 of this run is merged into main already" in refused.out + refused.err
+        assert looks(repo) == landed
+    assert corral("merge", "@last", "--pick", "1").code == 0
+    assert looks(repo) == landed
+    assert corral("merge", "@last", "--pick", "2", "--into", "release").code == 0
+    assert repo.files("release") == sorted((*FILES, "two.txt"))
+    assert [corral("undo", "@last").code for _ in ("release", "main")] == [0, 0]
+
+    both = ("--take", "one.txt=1,two.txt=2")
+    assert corral("merge", "@last", *both).code == 0
+    assert corral("merge", "@last", *both).code == 0
+    repo.git("rm", "--quiet", "one.txt")
+    repo.git("commit", "--quiet", "-m", "not that one")
+    refused = corral("merge", "@last", "--pick", "1", "--strategy", "squash")
+    assert refused.code == 2
+    assert "attempts 1, 2 of this run are merged into main already" in refused.err
+    repo.git("reset", "--quiet", "--hard", "HEAD~2")  # a person may take it back, too
+    assert corral("merge", "@last", "--pick", "2").code == 0
+    assert sorted(repo.files("main")) == sorted((*FILES, "two.txt"))
+
+
 def test_a_patch_and_a_branch_leave_the_target_alone(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     work(corral, repo, SCRIPT)

@@ -119,6 +119,12 @@ def test_a_merge_in_conflict_is_given_up(corral: Corral) -> None:
     assert corral("merge", "@last", "--abort").code == 0
     assert merge_state(corral)["status"] == "ready"
     assert looks(repo) == before
+    assert corral("inbox", "--json").json == []
+    assert corral("merge", "@last").code == 3
+    (asked_again,) = corral("inbox", "--json").json
+    assert corral("answer", asked_again["id"], "abort").code == 0
+    assert corral("merge", "@last").code == 3
+    assert len(corral("inbox", "--json").json) == 1
 
 
 def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> None:
@@ -262,3 +268,24 @@ def test_tasks_of_one_run_that_clash_are_settled_like_any_conflict(corral: Corra
     assert corral("undo", "@last").code == 0
     assert corral("merge", "@last", "--strategy", "ours").code == 0
     assert (repo.folder / "price.txt").read_text() == "7\n"
+
+
+def test_a_conflict_with_what_was_taken_back_is_none_any_more(corral: Corral) -> None:
+    repo = corral.repo(files={"price.txt": "4\n"})
+    flow = corral.root / "two.yaml"
+    flow.write_text('nodes:\n  a: {run: "echo 7 > price.txt"}\n  b: {run: "echo 8 > price.txt"}\n')
+    assert corral("flow", "run", flow, "--repo", repo.folder, "--json").code == 0
+    repo.git("branch", "release")
+    for into in ("release", "main"):
+        assert corral("merge", "@last", "--pick", "1", "--into", into).code == 0
+        assert corral("merge", "@last", "--pick", "2", "--into", into).code == 3
+    assert corral("undo", "@last").code == 0
+    (waits,) = corral("inbox", "--json").json
+    assert "and release both changed" in waits["text"]
+    (closed,) = [each for each in corral("inbox", "--all", "--json").json if each["id"] != waits["id"]]
+    assert (closed["answer"], closed["answered_by"]) == ("taken back", "corral undo")
+    assert corral("undo", "@last").code == 0
+    assert corral("inbox", "--json").json == []
+    assert merge_state(corral) == {"status": "undone", "into": "main", "commit": None, "conflicts": []}
+    assert corral("merge", "@last", "--pick", "2").code == 0
+    assert (repo.folder / "price.txt").read_text() == "8\n"

@@ -44,13 +44,20 @@ class Waiting:
         inbox.ask(self.store, rules.question(record, time.time()), time.time())
         return record
 
-    def drop(self, record: MergeRecord, words: str) -> None:
+    def over(self, ref: str, words: str, by: str) -> None:
+        """Forget what waits for a branch that was moved since by a merge of the run, or back: it is not so any more."""
+        for record in merges.of_run(self.store, self.run):
+            if record.ref == ref and record.state == "conflict":
+                self.drop(record, words, by)
+
+    def drop(self, record: MergeRecord, words: str, by: str = "corral merge") -> None:
         """Forget a merge that is settled or given up; its question needs no answer any more."""
         merges.drop(self.store, record)
         key = rules.question(record, 0.0).key
         for entry in inbox.of_run(self.store, self.run):
             if entry.key == key and entry.open:
-                inbox.answer(self.store, entry.id, words, "corral merge", time.time())
+                inbox.answer(self.store, entry.id, words, by, time.time())
+        inbox.free(self.store, key)  # the next merge in conflict may have the same number
 
     def answer(self, record: MergeRecord) -> Side | None:
         """Return what a person has answered to a conflict: a side for all of it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from corral.engine.choices import Waiting
 from corral.errors import BadRequest, CorralError
 from corral.merging import MergeRecord, Place
 from corral.world import landing, merging
@@ -64,9 +65,7 @@ class Lander:
             await self._bring_back(found, record, record.after)
             for checkout in found:
                 landing.adopt(checkout)
-        record = structs.replace(record, state="merged")
-        merges.save(self.store, record)
-        return record
+        return self._ended(structs.replace(record, state="merged"))
 
     async def look(self, record: MergeRecord, *, autostash: bool) -> None:
         """Refuse early what `land` would refuse."""
@@ -152,8 +151,13 @@ class Lander:
                 raise
             for checkout in found:
                 landing.adopt(checkout)
-        record = structs.replace(record, state="undone", undone=time.time())
+        return self._ended(structs.replace(record, state="undone", undone=time.time()))
+
+    def _ended(self, record: MergeRecord) -> MergeRecord:
+        """Store what came of a merge; a conflict of the run with what the branch was until now is none any more."""
         merges.save(self.store, record)
+        words, by = ("taken back", "corral undo") if record.state == "undone" else ("settled", "corral merge")
+        Waiting(self.store, record.run).over(record.ref, words, by)
         return record
 
     async def _newer(self, record: MergeRecord, now: str | None) -> str:
@@ -177,8 +181,8 @@ class Lander:
             if now in (source, goal):  # otherwise somebody has gone on from there: the files are theirs
                 await self._end(record, source, now)
             if moved:
-                ended = structs.replace(record, state="undone", undone=time.time()) if back else record
-                merges.save(self.store, ended if back else structs.replace(record, state="merged"))
+                undone = structs.replace(record, state="undone", undone=time.time())
+                self._ended(undone if back else structs.replace(record, state="merged"))
                 self.say(f"ended what was cut off: {'the undoing' if back else 'the merge'} of {record.run}")
             elif back:
                 merges.save(self.store, structs.replace(record, state="merged"))

@@ -96,6 +96,7 @@ class Merger:
         """Return what a merge would do."""
         request = self.continued(request)
         worked = await self.work_out(request)
+        await self.refuse_another(request, worked)
         candidate, merged = worked.candidate, worked.merged
         commit, before = candidate.commit or "", worked.before
         change, behind, places = await asyncio.gather(
@@ -145,6 +146,7 @@ class Merger:
 
     async def _merge(self, request: MergeRequest) -> MergeRecord:
         worked = await self.work_out(request)
+        await self.refuse_another(request, worked)
         if worked.merged.conflicts:
             return self._conflict(request, worked)
         waiting, choices = self.waiting.of(worked.ref), self.choices(request)
@@ -164,8 +166,6 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
-        if waiting:
-            self.waiting.drop(waiting, "settled")
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -174,12 +174,9 @@ class Merger:
     async def land_tree(self, request: MergeRequest, worked: Worked, tree: str) -> MergeRecord:
         """Land a merge whose conflicts were settled, and proven, elsewhere."""
         worked = structs.replace(worked, merged=Merged(tree))
-        waiting = self.waiting.of(worked.ref)
         async with self.lander.alone():
             worked = structs.replace(worked, after=await self.make_commit(request, worked))
             record = await self.lander.land(self.new_record(request, worked), autostash=request.autostash)
-        if waiting:
-            self.waiting.drop(waiting, "settled")
         self.note(f"merged into {record.into}, conflicts settled: {(worked.after or '')[:12]}")
         return record
 
@@ -215,11 +212,25 @@ class Merger:
             strategy=request.strategy,
             at=time.time(),
             attempt=worked.candidate.attempts[-1] if worked.candidate.attempts else None,
+            attempts=tuple(dict.fromkeys(worked.candidate.attempts)),
             heads=request.heads,
             proofs=request.proofs,
             pick=request.pick,
             take=request.take,
         )
+
+    async def refuse_another(self, request: MergeRequest, worked: Worked) -> None:
+        """Refuse to land a rival of an attempt that the branch has; what would change nothing is let through."""
+        before, merged = worked.before, worked.merged
+        stands = [each for each in merges.standing(self.store, self.run.run, worked.ref) if each.after]
+        if (
+            before is None
+            or not stands
+            or not (merged.conflicts or merged.tree != await self.repository.tree_of(before))
+        ):
+            return
+        there = [each for each in stands if await merging.is_ancestor(self.repository, each.after or "", before)]
+        rules.refuse_another(self.run, self.new_record(request, worked), there)
 
     def note(self, words: str) -> None:
         """Write down, in the log of the run, what became of its merge."""

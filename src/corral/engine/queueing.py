@@ -114,6 +114,7 @@ class Queue:
                 continue
             worked = Worked(candidate=candidate, ref=ref, before=tip, merged=merged)
             try:
+                await merger.refuse_another(request, worked)
                 tip = await merger.make_commit(request, worked)
             except CorralError as error:
                 record = self._lose(record, run, str(error))

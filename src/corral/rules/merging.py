@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from corral.errors import BadRequest
 from corral.flow import agent_and_model
@@ -35,7 +35,8 @@ def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
     pairs = [(node, attempt) for node in run.nodes for attempt in node.attempts]
     names = ", ".join(f"{attempt.id} ({attempt.agent})" for _, attempt in pairs)
     found = [pair for pair in pairs if pick in (pair[1].id, _number(pair[1].id))]
-    found = found or [pair for pair in pairs if pair[1].commit and pick in _spoken(pair[1])]
+    again = {attempt.retry_of for _, attempt in pairs if attempt.commit}  # a later try stands for it
+    found = found or [pair for pair in pairs if pair[1].commit and pair[1].id not in again and pick in _spoken(pair[1])]
     if not found:
         raise BadRequest(f"run {run.run} has no attempt `{pick}`", hint=f"it has: {names}" if names else "")
     if len(found) > 1:
@@ -73,6 +74,29 @@ def take(text: str, who: str) -> Take:
     if numbers != "all" and not found:
         raise BadRequest(f"--take {text}: that names no hunk", hint=f"--take {path}#1,3-5={who}")
     return Take(path, who, tuple(dict.fromkeys(found)))
+
+
+def refuse_another(run: Run, asked: MergeRecord, stands: Sequence[MergeRecord]) -> None:
+    """Refuse other work of a node than what a branch has of it: rivals are to choose from, not to be added up."""
+    node_of = {attempt.id: node.id for node in run.nodes for attempt in node.attempts}
+    wanted = _by_node(asked, node_of)
+    for record in stands:
+        for node, there in _by_node(record, node_of).items():
+            if node in wanted and (there != wanted[node] or set(record.take) != set(asked.take)):
+                numbers = ", ".join(sorted(map(_number, there), key=int))
+                words = (
+                    f"attempt {numbers} of this run is" if len(there) == 1 else f"attempts {numbers} of this run are"
+                )
+                hint = f"take that back first: corral undo {run.run}"
+                raise BadRequest(f"{words} merged into {record.into} already", hint=hint)
+
+
+def _by_node(record: MergeRecord, node_of: Mapping[str, str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for attempt in record.attempts or ((record.attempt,) if record.attempt else ()):
+        if attempt in node_of:
+            found.setdefault(node_of[attempt], set()).add(attempt)
+    return found
 
 
 def subject(run: Run) -> str:

@@ -84,6 +84,12 @@ def note_outcome(store: Store, number: str, outcome: str) -> None:
         store.do("outcome_of_entry", id=int(number), outcome=outcome)
 
 
+def free(store: Store, key: str) -> None:
+    """Let a key be asked once more: what was asked under it is over, and stays as it is."""
+    with store.transaction():
+        store.do("free_key", key=key)
+
+
 def withdraw(store: Store, run: str, why: str, at: float, attempt: str | None = None) -> None:
     """Take back what a run, or one attempt of it, asked: nobody would hear the answer any more."""
     with store.transaction():

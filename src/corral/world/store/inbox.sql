@@ -35,6 +35,9 @@ UPDATE inbox SET answer = :answer, answered_by = :by, answered_at = :at WHERE id
 -- name: outcome_of_entry
 UPDATE inbox SET outcome = :outcome WHERE id = :id
 
+-- name: free_key
+UPDATE inbox SET key = key || '/' || id WHERE key = :key
+
 -- name: withdraw_entries
 UPDATE inbox SET answered_at = :at, answered_by = 'corral', answer = '', outcome = :why
 WHERE answered_at IS NULL AND run = :run AND (:attempt IS NULL OR attempt = :attempt)

@@ -82,6 +82,12 @@ def landed(records: Sequence[MergeRecord]) -> MergeRecord | None:
     return (moved or [record for record in stands if record.id > since] or [None])[-1]
 
 
+def standing(store: Store, run: str, ref: str) -> list[MergeRecord]:
+    """Return the merges of a run that moved a branch and were not taken back."""
+    records = [record for record in of_run(store, run) if record.ref == ref and record.before != record.after]
+    return [record for record in records if record.state in ("merged", "undoing")]
+
+
 def _read(store: Store, query: str, **values: object) -> list[MergeRecord]:
     return [msgspec.structs.replace(_MERGE.decode(row["record"]), id=row["id"]) for row in store.rows(query, **values)]
 
