@@ -79,6 +79,7 @@ class Serving(Struct, frozen=True, kw_only=True):
 
     owner: str
     address: str
+    resumes: bool = True  #: goes on by itself with runs that were left
 
 
 class ScheduleRecord(Struct, frozen=True, kw_only=True):

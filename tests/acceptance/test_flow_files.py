@@ -249,7 +249,19 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
         "cost: about $0.50; doer $0.2500 an attempt (n=1)"
         in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out
     )
+    corral("budget", "set", "--per-day", "0.3", "--ceiling", "5", "--per-run", "2")
+    assert corral.run(repo, "t", "--agent", "doer").code == 4  # refused: it tells nothing of what such ones cost
+    told = corral("flow", "run", file, "--repo", repo.folder, "--dry-run", "--budget", "1").out
+    assert "doer $0.2500 an attempt (n=1)" in told
+    limits = [line.partition(" (")[0] for line in told.splitlines() if line.startswith("limit: ")]
+    assert sorted(limits) == [
+        "limit: $0.30 a day: $0.05 left, $0.25 spent",
+        "limit: $1.00 for this flow",
+        "limit: $2.00 for each run",
+        "limit: $5.00 a month, the ceiling: $4.75 left, $0.25 spent",
+    ]
     data = corral("flow", "run", file, "--repo", repo.folder, "--dry-run", "--json").json
+    assert {each["limit"]["window"] for each in data["estimate"]["limits"]} == {"run", "day", "ceiling"}
     assert [node["id"] for node in data["flow"]["nodes"]] == ["plan", "each", "ask", "mend"]
 
 

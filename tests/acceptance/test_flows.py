@@ -417,6 +417,7 @@ nodes:
     assert outcome.code == 3, outcome
     assert statuses(outcome) == {"ask": "waiting", "work": "done", "more": "done", "land": "queued"}
     (entry,) = corral("inbox", "--json").json
+    assert f"next     corral answer {entry['id']} yes|no   corral stop " in corral("show", "@last").out
     again = corral("resume", "@last", "--json")
     assert again.code == 3, "nothing was answered, and nothing happens"
     assert [each["id"] for each in corral("inbox", "--json").json] == [entry["id"]]

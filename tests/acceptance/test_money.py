@@ -63,8 +63,17 @@ def test_yes_goes_past_a_budget_but_not_past_the_ceiling(corral: Corral, repo: R
     assert codes == [0, 0, 4, 4]  # the third would want more than is left below the ceiling
     entry, _ = entries(corral)  # one for each run
     assert "budget set --ceiling" in entry["context"]
-    refused = corral("answer", entry["id"], "yes")
-    assert "budget set --ceiling" in refused.out
+    for text in ("yes", "5", "1000000"):
+        refused = corral("answer", entry["id"], text)
+        assert (refused.code, "corral budget set --ceiling" in refused.err) == (2, True), refused
+    shown = corral("show", entry["run"])
+    assert f"next     corral budget set --ceiling USD   corral resume {entry['run']}\n" in shown.out
+    assert "corral answer" not in shown.out
+    assert corral("answer", entry["id"], "stop").code == 0
+    assert "--ceiling" not in corral("show", entry["run"]).out
+    reset = corral("budget", "reset")
+    assert "the ceiling of $2.00 stays: corral budget reset --all\n" in reset.err
+    assert "stays" not in corral("budget", "reset", "--all").err
 
 
 def test_an_answer_lets_the_run_go_on_from_its_saved_work(corral: Corral, repo: Repo) -> None:
@@ -97,10 +106,11 @@ def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral,
     over = corral("flow", "run", file, "--repo", repo.folder)
     assert over.code == 4, over
     (entry,) = entries(corral)
-    assert f"corral answer {entry['id']}" in over.out or "corral inbox" in over.out
+    assert f"next     corral answer {entry['id']} {entry['choices'][0]}   corral resume" in over.out
     assert "the budget of this run is $0.5: $0.50 is spent" in entry["text"]
-    raised = corral("answer", entry["id"], entry["choices"][0])
+    raised = corral("answer", entry["id"], *entry["choices"][0].split())  # as it is typed
     assert "go on with corral resume" in raised.out, raised
+    assert "corral answer" not in corral("show", "@last").out
     resumed = corral("resume", entry["run"], "--json")
     assert resumed.code == 0, resumed
     assert [node["status"] for node in resumed.json["nodes"]] == ["done", "done"]

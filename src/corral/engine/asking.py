@@ -10,6 +10,7 @@ from corral.engine.telling import Listener, tell
 from corral.errors import CorralError
 from corral.events import WAITS_FOR_PERSON, Event, Heard, Noted
 from corral.model import Entry, Question
+from corral.rules.inbox import ways
 from corral.world.notice import Bell
 from corral.world.notify import notify
 from corral.world.store import inbox
@@ -29,7 +30,7 @@ class Desk:
             inbox.answer_due(self._store, time.time())  # it may have been asked, and its time be over
             entry, new = inbox.ask(self._store, question, time.time())
             if new:
-                words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {_ways(entry)})"
+                words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {ways(entry)})"
                 self._note(Noted(words), entry)
         if new:
             task = asyncio.get_running_loop().create_task(self._notify(entry))
@@ -89,7 +90,3 @@ class Desk:
     def _note(self, event: Event, entry: Entry) -> None:
         self._store.note(self.run, event, at=time.time(), node=entry.node, attempt=entry.attempt)
         tell(self._listen, Heard(self.run, entry.node, entry.attempt, event))
-
-
-def _ways(entry: Entry) -> str:
-    return "|".join(entry.choices) if entry.choices else "TEXT"

@@ -27,7 +27,7 @@ from corral.model import (
 from corral.money import dollars
 from corral.rules import reduce
 from corral.world import custody
-from corral.world.store import merges
+from corral.world.store import inbox, merges
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import Store
 
@@ -73,6 +73,7 @@ def build(store: Store, run: str) -> Run:
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
             attempt.cost = told(attempt.cost)
+    _drop_stale_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     lineage = Lineage(store)
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
@@ -95,6 +96,14 @@ def build(store: Store, run: str) -> Run:
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
+    """Leave out how to answer what was answered since."""
+    asked = [each for node in nodes for each in node.attempts if each.error and each.error.kind == "budget"]
+    if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
+        for attempt in asked:
+            attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None
 
 
 def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: Sequence[AttemptRecord]) -> None:

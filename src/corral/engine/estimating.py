@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from msgspec import Struct
 
 from corral.model import RunPlan
-from corral.money import dollars
+from corral.money import Limit, Standing, Window, dollars
 from corral.rules.flows.rehearsal import Step, rehearse
 from corral.world.store.sqlite import Store
+
+NAMES: dict[Window, str] = {
+    "node": "for a task", "run": "for each run", "day": "a day", "month": "a month", "ceiling": "a month, the ceiling",
+    "halt": "for everything: it is halted",
+}  # fmt: skip
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
@@ -21,7 +26,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     usd: float | None  #: None: nothing is known of any of its agents
     known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many
     unknown: tuple[str, ...]
-    limit_usd: float | None
+    limit_usd: float | None  #: of the flow itself
+    limits: tuple[Standing, ...]  #: all others that would hold, and how they stand
 
     def lines(self) -> list[str]:
         """Say it in plain words."""
@@ -30,16 +36,26 @@ class Estimate(Struct, frozen=True, kw_only=True):
         about = "unknown" if self.usd is None else f"about ${self.usd:.2f}" + (" and more" if self.unknown else "")
         found.append(f"cost: {about}" + (f"; {', '.join(costs)}" if costs else ""))
         found += [f"never seen here: {', '.join(self.unknown)}"] if self.unknown else []
-        found.append("limit: none" if self.limit_usd is None else f"limit: ${self.limit_usd:.2f}")
-        return found
+        own = [] if self.limit_usd is None else [f"limit: ${self.limit_usd:.2f} for this flow"]
+        return [*found, *(own + [_limit(each) for each in self.limits] or ["limit: none"])]
 
 
 def _about(step: Step) -> str:
     return (f"  {step.agent}" if step.agent else "") + (f"  ({step.words})" if step.words else "")
 
 
-def estimate(plan: RunPlan, store: Store) -> Estimate:
-    """Rehearse a plan and add up what its attempts cost on average so far."""
+def _limit(standing: Standing) -> str:
+    limit = standing.limit
+    name = f"limit: ${limit.usd:.2f} {NAMES[limit.window]}" + (f" of {limit.agent}" if limit.agent else "")
+    if standing.spent is None or standing.reserved is None:
+        return f"{name} ({limit.where})"
+    held = f", ${standing.reserved:.2f} held" if standing.reserved else ""
+    left = max(0.0, limit.usd - standing.spent - standing.reserved)
+    return f"{name}: ${left:.2f} left, ${standing.spent:.2f} spent{held} ({limit.where})"
+
+
+def estimate(plan: RunPlan, store: Store, standings: Sequence[Standing]) -> Estimate:
+    """Rehearse a plan, add up what its attempts cost on average so far, and name the limits that would hold."""
     played = rehearse(plan.flow)
     used = [step.agent.partition(":")[0] for step in played.steps if step.agent]
     history = {agent: store.costs_of(agent) for agent in dict.fromkeys(used) if agent != "shell"}
@@ -52,4 +68,18 @@ def estimate(plan: RunPlan, store: Store) -> Estimate:
         known=known,
         unknown=tuple(agent for agent, costs in history.items() if not costs),
         limit_usd=plan.flow.budget_usd,
+        limits=(*_own(plan), *(each for each in standings if _holds(each.limit, plan, used))),
     )
+
+
+def _own(plan: RunPlan) -> list[Standing]:
+    """Return what the tasks of a plan may cost each."""
+    priced = [(node.id, node.task.budget_usd) for node in plan.flow.nodes]
+    return [Standing(limit=Limit(window="node", usd=usd, where=f"`{name}`")) for name, usd in priced if usd is not None]
+
+
+def _holds(limit: Limit, plan: RunPlan, agents: Sequence[str]) -> bool:
+    """Tell whether a limit binds some attempt of a plan."""
+    if plan.go_on and limit.window not in ("ceiling", "halt"):
+        return False
+    return limit.agent in ("", *agents) and limit.repo in ("", plan.repo)

@@ -54,7 +54,7 @@ class Foreman:
             other = waiting.serving(store)
             if other and other.owner != mine and custody.alive(other.owner) is not False:
                 raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
-            waiting.set_serving(store, Serving(owner=mine, address=address))
+            waiting.set_serving(store, Serving(owner=mine, address=address, resumes=self._resume))
 
     async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
         """Drive a run at once, because a person wants it; what speaks against it is raised."""

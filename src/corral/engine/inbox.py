@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.model import OPEN, Entry
+from corral.rules import budget
 from corral.rules import merging as rules
+from corral.rules.inbox import ways
 from corral.world.store import inbox, merges
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ class Inbox:
         settings = self._engine.settings.load(Path(plan.repo)).budget
         limits = [each.limit for each in money.standings(self._engine.store, settings)]
         return scope_for(entry, words, plan, limits)
+
+    def commands(self, run: str) -> list[str]:
+        """Return what to type for a run that waits for a person, as it stands now."""
+        now = time.time()
+        waiting = [entry for entry in inbox.of_run(self._engine.store, run) if entry.open and entry.deadline > now]
+        return [
+            budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
+            for entry in waiting
+        ]
 
     async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
         """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from msgspec import structs
@@ -59,8 +60,6 @@ def allow(store: Store, entry: Entry) -> str | None:
     if not usd:
         return "the run stays over"
     kept, now = ledger(store), time.time()
-    if window == "ceiling":
-        return "nothing but `corral budget set --ceiling` lifts it"
     for each in ("node", "run") if window in ("node", "run") else (window,):
         kept.allow(entry.run, each, usd, entry.answered_by or "", now)  # type: ignore[arg-type]
     return None
@@ -118,6 +117,11 @@ def reset(store: Store, agent: str, repo: str, by: str, *, ceiling: bool = False
         gone += kept.drop_limits("ceiling", every=True)
     windows: tuple[Window, ...] = ("run", "day", "month")
     return gone + sum(kept.drop_limits(each, agent=agent, repo=repo, every=not (agent or repo)) for each in windows)
+
+
+def ceilings(store: Store) -> list[float]:
+    """Return the ceilings that were set by hand."""
+    return [limit.usd for limit in ledger(store).limits() if limit.window == "ceiling"]
 
 
 def _own_ceiling(store: Store, by: str, lower_than: float) -> None:
@@ -217,7 +221,8 @@ class Money:
         """Say what would happen and about how dear it would be."""
         from corral.engine import estimating  # noqa: PLC0415
 
-        return estimating.estimate(plan, self._engine.store)
+        settings = self._engine.settings.load(Path(plan.repo)).budget
+        return estimating.estimate(plan, self._engine.store, standings(self._engine.store, settings))
 
     def halt(self, by: str) -> list[str]:
         """Stop every run now, whoever drives it, and let none start; return which."""

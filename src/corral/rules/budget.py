@@ -20,6 +20,7 @@ OF: dict[Window, str] = {
     "month": "the budget of the month", "ceiling": "the ceiling of the month",
     "halt": "everything is halted: what may be spent",
 }  # fmt: skip
+LIFTS = {"ceiling": "corral budget set --ceiling USD", "halt": "corral halt --off"}  #: what no answer does
 
 
 class Who(Struct, frozen=True, kw_only=True):
@@ -102,8 +103,7 @@ def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Qu
     limit = refusal.limit
     choices = (f"raise {more:.2f}", STOP)
     if limit.window in ("ceiling", "halt"):
-        lifts = "corral budget set --ceiling" if limit.window == "ceiling" else "corral halt --off"
-        choices, then = (STOP,), f"nothing but `{lifts}` lifts it: then `corral resume {who.run}`"
+        choices, then = (STOP,), f"nothing but `{LIFTS[limit.window]}` lifts it: then `corral resume {who.run}`"
     else:
         then = f"raise: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
     return Question(
@@ -121,9 +121,16 @@ def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Qu
     )
 
 
+def offers_more(entry: Entry) -> bool:
+    """Tell whether an answer can let a run go on; no answer lifts a ceiling or a halt."""
+    return len(entry.choices) > 1
+
+
 def hint(entry: Entry) -> str:
     """Say what to type so that a run goes on that a limit stopped."""
-    return f"corral answer {entry.id} " + ("yes" if len(entry.choices) > 1 else STOP)
+    if offers_more(entry):
+        return f"corral answer {entry.id} {entry.choices[0]}"
+    return LIFTS["halt" if "/budget/halt/" in entry.key else "ceiling"]
 
 
 def amount(answer: str, more: float) -> float | None:

@@ -40,6 +40,11 @@ def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) 
     return "run" if own else "admin"  # whoever set a limit for all is asked before it gives way
 
 
+def ways(entry: Entry) -> str:
+    """Say what may be answered, as it is typed."""
+    return "|".join(entry.choices) if entry.choices else "TEXT"
+
+
 def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) -> Question:
     """Ask whether a flow may go on past a gate; `about` is its run, its node, and how often it was put back."""
     run, node, epoch = about

@@ -32,9 +32,10 @@ def stop(run: str, *, as_json: bool) -> int:
         if before.status not in OPEN:
             click.echo(f"run {before.run} is over already: {before.status}", err=True)
         after = asyncio.run(engine.stop(before.run, who()))
+        asked = engine.inbox.commands(after.run)
     finally:
         engine.close()
-    click.echo(document(after).decode() if as_json else "\n".join(words.summary(after)))
+    click.echo(document(after).decode() if as_json else "\n".join(words.summary(after, asked)))
     return 0
 
 

@@ -29,12 +29,13 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
             if not _answered(engine, entry):
                 break
             run = asyncio.run(_with_signals(engine, _resumed(run.run), quiet=quiet))
+        asked = engine.inbox.commands(run.run)
     finally:
         engine.close()
     if as_json:
         click.echo(document(run).decode())
     else:
-        click.echo("\n".join(words.summary(run)))
+        click.echo("\n".join(words.summary(run, asked)))
     return exit_code(run)
 
 
@@ -42,7 +43,8 @@ def _asks(engine: Engine, run: Run) -> Entry | None:
     """Return the question about money that a run ended with, where somebody is there to answer it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return next((entry for entry in engine.inbox.entries() if entry.run == run.run and entry.about == "budget"), None)
+    money = (entry for entry in engine.inbox.entries() if entry.run == run.run and entry.about == "budget")
+    return next((entry for entry in money if len(entry.choices) > 1), None)  # a ceiling leaves nothing to say
 
 
 def _answered(engine: Engine, entry: Entry) -> bool:

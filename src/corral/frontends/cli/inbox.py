@@ -32,12 +32,12 @@ def inbox(*, whole: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("number", metavar="ID")
-@click.argument("text", metavar="yes|no|TEXT")
+@click.argument("text", metavar="yes|no|TEXT", nargs=-1, required=True)
 @json_option
-def answer(number: str, text: str, *, as_json: bool) -> None:
+def answer(number: str, text: tuple[str, ...], *, as_json: bool) -> None:
     """Answer what waits in the inbox; an answer counts once, and who gave it is kept."""
     with engine() as opened:
-        entry = asyncio.run(opened.inbox.answer(number, text, who()))
+        entry = asyncio.run(opened.inbox.answer(number, " ".join(text), who()))
     if as_json:
         click.echo(msgspec.json.encode(shown(entry)).decode())
     else:

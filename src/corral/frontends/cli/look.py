@@ -100,10 +100,11 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if attempt is not None:
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
+        asked = opened.inbox.commands(found.run)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return
-    click.echo("\n".join(words.summary(found)))
+    click.echo("\n".join(words.summary(found, asked)))
     rows = [
         (
             attempt.id,

@@ -57,6 +57,8 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         elif action == "reset":
             gone = money.reset(opened.store, agent, place, who(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
+            for kept in () if whole else money.ceilings(opened.store):
+                click.echo(f"the ceiling of ${kept:.2f} stays: corral budget reset --all", err=True)
         settings = opened.settings.load(Path()).budget
         found = money.standings(opened.store, settings)
         spent = money.spending(opened.store, settings)

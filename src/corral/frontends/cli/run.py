@@ -113,8 +113,8 @@ def run(  # noqa: PLR0913 -- what Click hands over
 
     TASK `-` is read from stdin. Your checkout is not touched: the result is a branch corral/... and a receipt.
 
-    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 4 stopped by the budget,
-    5 limited by a quota (resume it later), 130 stopped by a person.
+    Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 3 waits for a person (an answer, a merge
+    conflict, paused), 4 stopped by the budget, 5 limited by a quota (resume it later), 130 stopped by a person.
     """
     if task == "-":
         task = sys.stdin.buffer.read().decode(errors="replace")

@@ -36,8 +36,8 @@ def watch(run: str, *, as_json: bool) -> int:
     with engine() as opened:
         name = opened.find(run)
         _follow(opened, name, quiet=as_json)
-        found = opened.show(name)
-    click.echo(document(found).decode() if as_json else "\n".join(words.summary(found)))
+        found, asked = opened.show(name), opened.inbox.commands(name)
+    click.echo(document(found).decode() if as_json else "\n".join(words.summary(found, asked)))
     return exit_code(found)
 
 

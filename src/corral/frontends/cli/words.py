@@ -122,18 +122,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def summary(run: Run) -> list[str]:
-    """Say in a few plain lines what became of a run, and what to type next."""
+def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
+    """Say in a few plain lines what became of a run, and what to type next; `asked` answers what it waits for."""
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
     winner = next((attempt for node in run.nodes for attempt in node.attempts if attempt.id == node.winner), None)
     shown = winner or (attempts[-1] if attempts else None)
     lines = [f"{status(run.status, 8)} {run.run}  {one_line(run.task, width() - 24)}"]
     if run.reason:
         lines.append(f"why      {one_line(run.reason, 1000)}")
+    following = f"next     {next_commands(run, shown, asked)}"
     if shown is None:
-        return lines
+        return [*lines, following] if asked else lines
     if len(run.nodes) > 1:
-        return [*lines, *_nodes(run), f"next     {next_commands(run, shown)}"]
+        return [*lines, *_nodes(run), following]
     model = f" ({short(shown.model)})" if shown.model else ""
     lanes = _lanes(attempts)
     if run.strategy == "race" and len(lanes) > 1:
@@ -154,7 +155,7 @@ def summary(run: Run) -> list[str]:
         lines.append(f"branch   {shown.branch}")
     if shown.error and shown.error.hint:
         lines.append(f"hint     {shown.error.hint}")
-    lines.append(f"next     {next_commands(run, shown)}")
+    lines.append(following)
     return lines
 
 
@@ -204,23 +205,25 @@ def one_line_kept(text: str, most: int) -> str:
     return clean if len(clean) <= most else clean[: max(0, most - 1)] + "…"
 
 
-def next_commands(run: Run, shown: Attempt) -> str:
+def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
+    if run.status in OPEN and run.status != "paused" and asked:
+        return "   ".join((*asked, f"corral stop {run.run}"))
     if run.status in OPEN and run.reason:
         return f"corral resume {run.run}   corral stop {run.run}"
     if run.status == "limited":
         return f"corral resume {run.run}"
     if run.status == "over_budget":
-        asked = [each.error.hint for node in run.nodes for each in node.attempts if each.error]
-        ways = [hint for hint in asked if hint.startswith("corral answer")]
-        return f"{ways[-1] if ways else 'corral inbox'}   corral resume {run.run}"
+        return "   ".join((*asked, f"corral resume {run.run}"))
     if run.status in OPEN:
         return f"corral logs -f {run.run}   corral stop {run.run}"
-    if run.status == "done" and shown.branch:
+    if run.status == "done" and shown and shown.branch:
         if run.merge.status == "merged":
             return f"corral undo {run.run}"
         take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
         return f"{_look(run)} {run.run}   {take}"
-    return f"corral logs {run.run}" + (f"   {_look(run)} {run.run}" if shown.commit or run.strategy == "race" else "")
+    return f"corral logs {run.run}" + (
+        f"   {_look(run)} {run.run}" if (shown and shown.commit) or run.strategy == "race" else ""
+    )
 
 
 def _look(run: Run) -> str:

@@ -71,14 +71,19 @@ def _meant(entry: Entry, result: ElicitResult) -> str | None:
     if result.action == "accept":
         words = (result.content or {}).get(KEY)
         return str(words) if words not in (None, "") else None
-    return "no" if result.action == "decline" and ("no" in entry.choices or entry.about == "budget") else None
+    declined = entry.default if entry.about == "budget" else "no"
+    return declined if result.action == "decline" and declined in entry.choices else None
 
 
 def ways(entry: Entry) -> str:
     """Say what may be answered."""
-    if entry.about == "budget":
+    if _takes_amounts(entry):
         return "|".join((*entry.choices, "an amount in USD"))
     return "|".join(entry.choices) or "any words"
+
+
+def _takes_amounts(entry: Entry) -> bool:
+    return entry.about == "budget" and len(entry.choices) > 1  # a ceiling offers no more
 
 
 def _words(entry: Entry) -> str:
@@ -90,7 +95,7 @@ def _words(entry: Entry) -> str:
 def _form(entry: Entry) -> dict[str, object]:
     """Return a form of one field; forms hold plain values only."""
     field: dict[str, object] = {"type": "string", "title": "Answer", "description": ways(entry)}
-    if entry.choices and entry.about != "budget":
+    if entry.choices and not _takes_amounts(entry):
         field = {"type": "string", "title": "Answer", "enum": list(entry.choices)}
         if entry.default in entry.choices:
             field["default"] = entry.default

@@ -118,7 +118,9 @@ INSERT OR IGNORE INTO nodes (run, id, place, status) VALUES (:run, :id, :place, 
 
 
 -- name: costs_of
-SELECT usd FROM attempts WHERE agent = :agent AND usd IS NOT NULL ORDER BY started DESC LIMIT 50
+SELECT usd FROM attempts WHERE agent = :agent AND usd IS NOT NULL
+  AND (usd > 0 OR status = 'done')  -- what cost nothing and is not done was refused, or never started
+ORDER BY started DESC LIMIT 50
 
 
 -- name: drop_node
