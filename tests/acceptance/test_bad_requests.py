@@ -1,5 +1,7 @@
 """What a person can get wrong: one clear line, a hint, exit 2; nothing started, nothing changed."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.rig.command import Corral, Outcome
@@ -86,6 +88,9 @@ def test_a_folder_that_is_not_there(ready: Corral) -> None:
 
 def test_the_home_folder_is_too_much_to_copy(ready: Corral) -> None:
     refused(ready.run(ready.person, "t", "--agent", "mine"), "not a repository", hint="git init")
+    for folder in ("/", "/usr", "/lib", "/etc/ssl"):
+        refused(ready.run(Path(folder), "t", "--agent", "mine"), "not a repository", "no project", hint="--repo")
+    assert not [*(ready.home / "folders").glob("*")]
 
 
 def test_a_long_task_is_fine_on_stdin(ready: Corral, repo: Repo) -> None:

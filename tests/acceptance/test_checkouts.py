@@ -1,6 +1,8 @@
 """Checkouts that are busy, dirty or no checkouts at all, and many runs at once."""
 
 import contextlib
+import re
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +90,7 @@ def test_hooks_and_programs_of_the_repository_are_not_run(ready: Corral) -> None
 
 
 def test_a_plain_folder(ready: Corral) -> None:
+    ready.home.mkdir(mode=0o755, exist_ok=True)
     folder = ready.root / "plain folder"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.txt").write_text("one\n")
@@ -102,6 +105,13 @@ def test_a_plain_folder(ready: Corral) -> None:
     again = ready.run(folder, "t", "--agent", "mine")
     assert again.code == 0, again
     assert b"+changed" in ready("diff", "@last").bytes  # the agent saw the folder as it is now
+    (folder / ".gitignore").write_text("big\n")
+    (folder / "big").write_text("x" * 5000)
+    said = ready("run", "t", "--repo", folder, "--agent", "mine").err
+    copied = re.search(rf"{folder} is no git repository: 4 files \(\d+ bytes\) are copied, and kept in (.+)", said)
+    assert copied, said
+    assert Path(copied[1]).is_dir()
+    assert {(ready.home / name).stat().st_mode & 0o777 for name in ("folders", "logs")} == {0o700}
 
 
 def test_an_empty_plain_folder(ready: Corral) -> None:

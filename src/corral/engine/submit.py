@@ -76,8 +76,9 @@ async def _prepare(
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
-        repository, base = await plain_folder.folder_as_repository(folder, state)
-        into = None
+        copied = await plain_folder.folder_as_repository(folder, state)
+        repository, base, into = copied.repository, copied.commit, None
+        notes.append(copied.words)
     else:
         repository = found.repository
         base, into = await _base(found, request.base)

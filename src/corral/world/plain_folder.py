@@ -7,6 +7,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from msgspec import Struct
+
 from corral.errors import BadRequest
 from corral.world import process
 from corral.world.git import ENV, Repository
@@ -14,14 +16,29 @@ from corral.world.process import Start
 from corral.world.workspace import WHO
 
 MOST_FILES, MOST_BYTES = 20_000, 1 << 30  #: a folder larger than this is more likely a mistake than a project
+#: The machine's own folders: a project may lie in them, but is none of them.
+SYSTEM = (
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys",
+    "/usr", "/var",
+)  # fmt: skip
+SYSTEM_THROUGHOUT = ("/boot", "/etc", "/proc", "/sys")  #: no project lies in these
 
 
-async def folder_as_repository(folder: Path, state: Path) -> tuple[Repository, str]:
+class Copied(Struct, frozen=True):
+    """A plain folder as it was copied: what stands behind it, its content as a commit, and what a person is told."""
+
+    repository: Repository
+    commit: str
+    words: str
+
+
+async def folder_as_repository(folder: Path, state: Path) -> Copied:
     """Stand a hidden repository behind a plain folder, and record the folder's present content as a commit."""
+    _refuse_system(folder)
     _refuse_large(folder)
     git_dir = state / "folders" / (folder.name + "-" + _short_hash(str(folder)) + ".git")
     if not (git_dir / "HEAD").exists():
-        git_dir.parent.mkdir(parents=True, exist_ok=True)
+        git_dir.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         await process.run(Start(argv=["git", "init", "--quiet", "--bare", str(git_dir)], env=ENV))
     repository = Repository(folder, git_dir, work_tree=False)
     await repository.git(f"--work-tree={folder}", "-c", "core.bare=false", "add", "--all")
@@ -29,15 +46,37 @@ async def folder_as_repository(folder: Path, state: Path) -> tuple[Repository, s
     finished = await repository.git("commit-tree", tree, "-m", f"{folder} as it was", env=WHO)
     commit = finished.out.decode().strip()
     await repository.git("update-ref", f"refs/corral/bases/{commit}", commit)
-    return repository, commit
+    return Copied(repository, commit, await _words(repository, tree))
+
+
+async def _words(repository: Repository, tree: str) -> str:
+    """Say what was copied: what the folder's .gitignore leaves out was not."""
+    listed = await repository.git("ls-tree", "-r", "-l", "-z", tree)
+    sizes = [row.split()[3] for row in listed.out.split(b"\0") if row]
+    total = sum(int(size) for size in sizes if size.isdigit())
+    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    copied = f"{files} ({_size(total)}) {'is' if len(sizes) == 1 else 'are'} copied"
+    return f"{repository.folder} is no git repository: {copied}, and kept in {repository.git_dir}"
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _refuse_system(folder: Path) -> None:
+    inside = any(folder.is_relative_to(Path(name).resolve()) for name in SYSTEM_THROUGHOUT)
+    if inside or folder in [Path.home().resolve(), *(Path(name).resolve() for name in SYSTEM)]:
+        raise BadRequest(
+            f"{folder} is not a repository, and no project: it would be copied whole",
+            hint="name your project with --repo, or `git init` there first",
+        )
 
 
 def _refuse_large(folder: Path) -> None:
     count = size = 0
-    if folder in (Path.home(), Path("/")):
-        raise BadRequest(
-            f"{folder} is not a repository, and too much to copy", hint="change into your project, or `git init` there"
-        )
     for root, _, files in os.walk(folder):
         count += len(files)
         for name in files:

@@ -13,6 +13,7 @@ from corral.errors import StoreTrouble
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
 MIGRATIONS = Path(__file__).parent / "migrations"
+PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed even where the state folder is open
 MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
@@ -20,6 +21,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the database at `path`, bringing an older one up to date first."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in PRIVATE:
+            (path.parent / name).mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise StoreTrouble(
             f"the state folder {path.parent} cannot be made: {error.strerror}",
