@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.rig.command import Corral
+
+settings.register_profile("corral", deadline=None)  # no test asserts a time
+settings.load_profile("corral")
 
 
 @pytest.fixture

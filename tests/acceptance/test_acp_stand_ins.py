@@ -92,7 +92,7 @@ def test_one_that_asks_and_never_listens_is_ended(corral: Corral, repo: Repo) ->
     assert not tagged(f"CORRAL_ATTEMPT={outcome.json['run']}")
 
 
-@pytest.mark.parametrize(("agent", "words"), [("acp", "no ACP agent is called `acp:`"), ("acp:nobody", "`acp:nobody`")])
+@pytest.mark.parametrize(("agent", "words"), [("acp", "no agent is called `acp`"), ("acp:nobody", "`acp:nobody`")])
 def test_an_unknown_one_is_a_bad_request(corral: Corral, repo: Repo, agent: str, words: str) -> None:
     outcome = corral.run(repo, "t", "--agent", agent)
     assert outcome.code == 2

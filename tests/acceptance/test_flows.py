@@ -158,7 +158,7 @@ nodes:
     output: {verdict: [small, large], parts: [string]}
   yes: {needs: [look], when: 'look.output.verdict in ["small"] and len(look.output.parts) == depth', task: "DO: echo > yes.txt; echo x"}
   no: {needs: [look], when: 'not look.output.parts[0] == "x"', task: "DO: echo no > no.txt"}
-  wrong: {needs: [look], when: look.output.colour == "red", task: "DO: echo wrong > wrong.txt"}
+  wrong: {needs: [look], when: 'look.output.parts[5] == "red"', task: "DO: echo wrong > wrong.txt"}
   changed: {needs: [yes], when: '"yes.txt" in yes.files_changed and yes.status == "done"', run: "echo changed > c.txt"}
 """,
     )
@@ -166,7 +166,7 @@ nodes:
         "look": "done", "yes": "done", "no": "skipped", "wrong": "failed", "changed": "done",
     }  # fmt: skip
     assert outcome.json["status"] == "partial"
-    assert "look.output has no `colour`" in nodes(outcome)["wrong"]["reason"]
+    assert "look.output.parts" in nodes(outcome)["wrong"]["reason"]
 
 
 def test_a_node_for_each_item_of_a_list(corral: Corral, repo: Repo) -> None:

@@ -59,12 +59,12 @@ def test_history_counts_from_five_on_and_says_its_n() -> None:
     assert found.agent == "cheap"
     assert found.reason == "of documentation tasks here it did 90% (n = 20, $0.50 each)"
     assert route(SIMPLE, Knowledge(history=history, able=lambda name: name == "dear")).agent == "dear"
-    assert route(SIMPLE, Knowledge(history=history[3:], able=lambda _: False)).agent == "claude"
+    assert route(SIMPLE, Knowledge(history=history[3:], able=lambda _: False)).agent == "claude:haiku"
 
 
 def test_what_is_known_of_agents() -> None:
     assert route(SIMPLE, Knowledge(free=("local",))).agent == "local"
     assert route(SIMPLE, only("gemini")).agent == "gemini"
     assert route(LARGE, Knowledge(free=("local",), able=lambda name: name == "auto-claude")).agent == "auto-claude"
-    assert route(LARGE, only("claude")).agent == "claude"
-    assert route(LARGE, only()).agent == "claude"  # then the person is told how to get it
+    assert route(LARGE, only("claude")).agent == "claude:opus"
+    assert route(LARGE, only()).agent == "claude:opus"  # then the person is told how to get it

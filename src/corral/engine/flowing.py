@@ -41,11 +41,15 @@ def build(request: Request, settings: Config, repo: Path, history: History) -> F
     flow = _from_file(request, settings, repo) if request.flow is not None else _by_strategy(request, settings)
     if request.flow is not None:
         flow = structs.replace(flow, nodes=tuple(_unnamed(node, request, settings) for node in flow.nodes))
+    left_open = frozenset(node.id for node in flow.nodes if node.agent.name == AUTO and not node.fallback)
     flow = routed(flow, settings, history, lambda text: _choice(text, settings))
     if request.judge and not any(node.rivals for node in flow.nodes):
         raise BadRequest("--judge: there is no race, so nothing to compare", hint="name several agents: --agent a,b")
     limits = [limit for limit in (flow.budget_usd, _budget(request, settings)) if limit is not None]
     flow = structs.replace(flow, budget_usd=min(limits) if limits else None)
+    if request.flow is not None:
+        named = tuple(_named(node, request, settings, ours=node.id in left_open) for node in flow.nodes)
+        flow = structs.replace(flow, nodes=named)
     return structs.replace(flow, nodes=tuple(_ready(node, flow, request, settings, repo) for node in flow.nodes))
 
 
@@ -255,9 +259,11 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         task = structs.replace(task, budget_usd=min(own))
     if node.kind == "run":
         return structs.replace(node, task=structs.replace(task, unchanged_ok=True), agent=SHELL)
-    if request.flow is not None:
-        node = _named(node, request, settings)
-    elif request.output is not None and (node.task.role == request.role or node.task.role not in OWN_SHAPES):
+    if (
+        request.flow is None
+        and request.output is not None
+        and (node.task.role == request.role or node.task.role not in OWN_SHAPES)
+    ):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
@@ -271,8 +277,10 @@ def _selecting(node: Node, request: Request, settings: Config) -> Node:
     )
 
 
-def _named(node: Node, request: Request, settings: Config) -> Node:
-    """Find the agents that a flow file names; where it names none, the person's."""
+def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Node:
+    """Find the agents that a flow file names; where it names none, the person's. Whom we chose are no family."""
+    if node.kind != "task":
+        return node
     folder = Path(request.flow_file).parent if request.flow_file else None
 
     def found(choice: AgentChoice) -> AgentChoice:
@@ -281,7 +289,7 @@ def _named(node: Node, request: Request, settings: Config) -> Node:
     mine = found(node.agent) if node.agent.name else _choices(request, settings)[0]
     named = tuple(found(choice) for choice in node.fallback) or _fallbacks(request, settings, mine)
     rivals = tuple(found(choice) for choice in node.rivals)
-    kin = tuple(_kin(mine, each, settings) for each in named)
+    kin = named if ours else tuple(_kin(mine, each, settings) for each in named)
     judge = found(node.judge) if node.judge else None
     return structs.replace(node, agent=mine, rivals=rivals, fallback=kin, judge=judge)
 

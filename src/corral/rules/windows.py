@@ -14,6 +14,7 @@ _CODEX = re.compile(r"x-codex-(primary|secondary)-(used-percent|window-minutes|r
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST = 20  #: windows that one answer may tell of
+LEAST_WAIT_SECONDS = 60.0  #: shorter waits are no quota: the agent itself asks again
 
 
 def windows(agent: str, fields: Iterable[tuple[str, str]], now: float) -> list[QuotaWindow]:
@@ -34,7 +35,7 @@ def windows(agent: str, fields: Iterable[tuple[str, str]], now: float) -> list[Q
 def back_at(fields: Iterable[tuple[str, str]], now: float) -> float | None:
     """Return when a provider that refused a request for want of quota may be asked again, if its answer says so."""
     for name, value in fields:
-        if name.lower() == "retry-after" and (wait := _number(value)) is not None:
+        if name.lower() == "retry-after" and (wait := _number(value) or 0.0) >= LEAST_WAIT_SECONDS:
             return now + wait
     return None
 

@@ -33,7 +33,8 @@ OPEN: dict[str, Any] = {"security": []}  #: for `openapi_extra=` of what needs n
 
 def gives(kind: Any, status: int = 200, words: str = "So it is.") -> dict[int | str, dict[str, Any]]:  # noqa: ANN401
     """Describe what a route answers with; for `responses=`."""
-    return {status: {"description": words, "content": {"application/json": {"schema": _schema(kind)}}}}
+    content = {"application/json": {"schema": _schema(kind)}, **(_problem if status >= 400 else {})}
+    return {status: {"description": words, "content": content}}
 
 
 def takes(kind: Any, *, required: bool = True) -> dict[str, Any]:  # noqa: ANN401
