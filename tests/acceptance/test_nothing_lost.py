@@ -30,6 +30,26 @@ def test_work_beside_the_branch_is_kept_and_told(corral: Corral, script: str, fi
     assert repo.read(kept, file) == "work"
 
 
+@pytest.mark.parametrize("before", ["true", "echo 1 > one.txt; git add .; git commit -qm one"])
+@pytest.mark.parametrize("lock", ["index", "$(git symbolic-ref HEAD)"])
+def test_locks_of_a_git_that_was_ended_in_the_middle_hold_up_nothing(corral: Corral, before: str, lock: str) -> None:
+    repo = corral.repo()
+    agent = corral.agent("mine", f'{before}\necho work > w.txt\n: > ".git/{lock}.lock"')
+    outcome = corral.run(repo, "t", "--agent", agent, "--retries", "0")
+    assert outcome.attempt["status"] == "done", outcome
+    assert repo.read(outcome.attempt["commit"], "w.txt") == "work"
+
+
+def test_a_lock_that_is_a_folder_or_a_link_holds_up_nothing_and_is_not_followed(corral: Corral) -> None:
+    repo = corral.repo()
+    script = """echo work > w.txt; mkdir kept; echo kept > kept/a.lock
+mkdir -p .git/index.lock/in; ln -s ../kept .git/HEAD.lock; ln -s ../../../kept .git/refs/heads/other
+ln -s "$PWD/kept" ".git/$(git symbolic-ref HEAD).lock\""""
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", script), "--retries", "0")
+    assert outcome.attempt["status"] == "done", outcome
+    assert {"kept/a.lock", "w.txt"} <= set(repo.files(outcome.attempt["commit"]))
+
+
 def test_files_of_a_repository_made_inside_are_the_work(corral: Corral) -> None:
     repo = corral.repo()
     agent = corral.agent("mine", "git init -q sub; cd sub; echo in > in.txt; git add .; git commit -qm in")

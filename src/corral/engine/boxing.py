@@ -140,4 +140,4 @@ class Boxes:
             finished = await process.run(start)
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
-            raise CorralError(f"the work cannot {what}: {words[-200:]}")
+            raise CorralError(f"the work cannot {what}: {words[-400:]}")

@@ -11,11 +11,20 @@ unless() {
     exit 3
 }
 
+# remove the locks of gits that were ended in the middle: nobody else is at work here, and no ref ends with .lock
+unlock() {
+    [ -L .git ] || find .git/*.lock .git/worktrees/*/*.lock .git/refs -name '*.lock' -prune -exec rm -rf {} + 2>/dev/null
+}
+
 # commit what is left in a repository and bundle all it has beyond a commit: its branches and its stash too
 collect() (
     cd "$1" || exit 3
-    rm -f .git/index.lock .git/HEAD.lock
-    said=$(git add -A 2>&1) || { rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1); } || unless "no error"
+    rm -rf "$3.lock"
+    unlock
+    said=$(git add -A 2>&1) || {
+        unlock
+        rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1)
+    } || unless "no error"
     said=$(git commit --no-verify -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash
@@ -31,6 +40,7 @@ while [ $# -gt 1 ]; do
     shift 2
 done
 
+unlock
 # A second work tree of this repository that the agent made: what is left in it is committed, on a branch that leaves too.
 git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p' | tail -n +2 | while IFS= read -r tree; do
     (

@@ -6,7 +6,8 @@ git() {
         -c user.name=Corral -c user.email=corral@localhost -c advice.addEmbeddedRepo=false \
         --git-dir="$place/git" --work-tree=. "$@"
 }
-rm -f "$place/git/index.lock" "$place/snapshot.bundle"
+rm -f "$place/git/"*.lock "$place/git/refs/heads/snapshot.lock" "$place/snapshot.bundle.lock" # of one that was ended
+rm -f "$place/snapshot.bundle"
 git add --all --ignore-errors 2>/dev/null # a file that vanishes meanwhile is no reason to lose the others
 tree=$(git write-tree) || exit 3
 last=$(cat "$place/last" 2>/dev/null || git rev-parse ${base:+"$base^{tree}"} 2>/dev/null)
