@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from corral.engine.glances import sign
 from corral.errors import BadRequest
 from corral.serving import TriggerRecord
 from corral.world.git import Repository, discover
@@ -74,12 +75,4 @@ class Branches:
 def _signs(git_dir: Path, branch: str) -> tuple[object, ...]:
     """Return what changes whenever a branch does, however git stores its branches."""
     places = (git_dir / "refs" / "heads" / branch, git_dir / "packed-refs", git_dir / "reftable" / "tables.list")
-    return tuple(_sign(place) for place in places)
-
-
-def _sign(place: Path) -> object:
-    try:
-        found = place.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return tuple(sign(place) for place in places)

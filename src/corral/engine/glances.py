@@ -85,10 +85,11 @@ def _signs(found: Found) -> tuple[object, ...]:
         Path("/etc/gitconfig"),
         found.repository.folder / ".git",
     ]
-    return tuple(_sign(place) for place in places)
+    return tuple(sign(place) for place in places)
 
 
-def _sign(place: Path) -> object:
+def sign(place: Path) -> object:
+    """Return what changes whenever a file does, without reading it."""
     try:
         found = place.stat()
     except OSError:
