@@ -209,3 +209,19 @@ def test_nothing_but_the_protocol_is_on_stdout(hanging: Corral) -> None:
     assert "error" in answers[2]
     assert "error" in answers[3]
     assert answers[4]["result"]["structuredContent"] == {"runs": []}
+
+
+def test_what_was_asked_before_the_end_of_input_is_answered(corral: Corral) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "engine_list", "arguments": {}}}
+          for n in range(1, 20)),
+        {"jsonrpc": "2.0", "id": 20, "method": "tools/list"},
+    ]  # fmt: skip
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    done = subprocess.run(
+        [PROGRAM, "mcp"], input=given, capture_output=True, text=True, env=corral.env, cwd=corral.root, check=True
+    )
+    assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == list(range(21))

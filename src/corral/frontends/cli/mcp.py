@@ -19,7 +19,7 @@ def mcp() -> int:
     """
     if sys.stdin.isatty():
         click.echo("this speaks MCP, not with people; e.g.: claude mcp add corral -- corral mcp", err=True)
-    from corral.frontends.mcp.server import serve_stdio  # noqa: PLC0415 -- the protocol takes a while to load
+    from corral.frontends.mcp.stdio import serve_stdio  # noqa: PLC0415 -- the protocol takes a while to load
 
     gc.enable()
     return asyncio.run(serve_stdio(Engine()))

@@ -75,6 +75,10 @@ class Going:
     def task(self, run: str) -> asyncio.Task[Run] | None:
         return self._tasks.get(run)
 
+    def busy(self) -> bool:
+        """Tell whether a run is driven here."""
+        return bool(self._tasks)
+
     def stop(self, run: str, by: str) -> None:
         if run in self._tasks:
             task = asyncio.get_running_loop().create_task(self.engine.stop(run, by))

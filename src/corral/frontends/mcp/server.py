@@ -1,18 +1,13 @@
-"""The server itself, whoever drives its runs; on stdio for one client."""
+"""The server itself, whoever drives its runs."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from mcp.server import Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
@@ -24,14 +19,13 @@ from mcp.types import (
 )
 
 from corral import __version__
-from corral.engine.engine import Engine
 from corral.errors import BadRequest, CorralError
 from corral.frontends.mcp import prompts, resources, table
 from corral.frontends.mcp.arguments import Arguments
 from corral.frontends.mcp.asking import InputNeeded
 from corral.frontends.mcp.calls import Call
-from corral.frontends.mcp.going import Driving, Going
-from corral.frontends.mcp.visitors import Owner, Visitor
+from corral.frontends.mcp.going import Driving
+from corral.frontends.mcp.visitors import Visitor
 
 ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
 INSTRUCTIONS = (
@@ -116,30 +110,3 @@ def _decoded(takes: type[Arguments], given: dict[str, Any]) -> Arguments:
     except msgspec.ValidationError as error:
         names = ", ".join(takes.__struct_fields__)
         raise BadRequest(f"the arguments do not fit: {error}", hint=f"it takes: {names}") from None
-
-
-async def serve_stdio(engine: Engine) -> int:
-    """Serve one client until it is gone; runs that it waited for are stopped, their work is kept."""
-    going, owner = Going(engine), Owner()
-    server = build(going, lambda _: owner)
-    loop = asyncio.get_running_loop()
-    serving = loop.create_task(_serve(server))
-    why = "the MCP client is gone"
-
-    def end(name: str) -> None:
-        nonlocal why
-        why = f"stopped by {name}"
-        serving.cancel()
-
-    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(sent, end, sent.name)
-    await asyncio.wait([serving])
-    await going.close(why)
-    engine.close()
-    sys.stderr.flush()
-    os._exit(0)  # a thread of the SDK still reads stdin: Python would wait for it
-
-
-async def _serve(server: Server[Any]) -> None:
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())

@@ -1,0 +1,74 @@
+"""One client on stdio: served until it is gone, and answered first what it had asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+import anyio
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from corral.engine.engine import Engine
+from corral.frontends.mcp.going import Going
+from corral.frontends.mcp.server import build
+from corral.frontends.mcp.visitors import Owner
+
+PATIENCE = 10.0  #: seconds for what a client asked before it closed its side
+LOOK_SECONDS = 0.02
+
+
+async def serve_stdio(engine: Engine) -> int:
+    """Serve one client until it is gone; runs that it waited for are stopped, their work is kept."""
+    going, owner = Going(engine), Owner()
+    loop = asyncio.get_running_loop()
+    serving = loop.create_task(_serve(build(going, lambda _: owner), going))
+    why = "the MCP client is gone"
+
+    def end(name: str) -> None:
+        nonlocal why
+        why = f"stopped by {name}"
+        serving.cancel()
+
+    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(sent, end, sent.name)
+    await asyncio.wait([serving])
+    await going.close(why)
+    engine.close()
+    sys.stderr.flush()
+    os._exit(0)  # a thread of the SDK still reads stdin: Python would wait for it
+
+
+async def _serve(server: Server[Any], going: Going) -> None:
+    """Pass messages on both ways: the SDK drops what is not answered yet when the client's side ends."""
+    unanswered: set[int | str] = set()
+    asked, asks = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    answers, answered = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def take() -> None:
+        async with asked:
+            async for message in incoming:
+                if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCRequest):
+                    unanswered.add(message.message.id)
+                await asked.send(message)
+            with anyio.move_on_after(PATIENCE):
+                # A run that is waited for has nobody left who waits: it is stopped.
+                while unanswered and not going.busy():  # noqa: ASYNC110 -- two things are looked at
+                    await anyio.sleep(LOOK_SECONDS)
+
+    async def give() -> None:
+        async with outgoing:
+            async for message in answered:
+                await outgoing.send(message)
+                if isinstance(message.message, JSONRPCResponse | JSONRPCError) and message.message.id is not None:
+                    unanswered.discard(message.message.id)
+
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as passing:
+        passing.start_soon(take)
+        passing.start_soon(give)
+        await server.run(asks, answers, server.create_initialization_options())
