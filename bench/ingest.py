@@ -14,8 +14,8 @@ from pathlib import Path
 from bench.measure import Promise, interleaved
 from corral.adapter import HangUp, Line
 from corral.agents.claude import ClaudeConversation
-from corral.engine.logs import Log
-from corral.engine.recorder import Recorder
+from corral.engine.looking.logs import Log
+from corral.engine.talk.recorder import Recorder
 from corral.flow import AgentChoice, Task
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
 from corral.rules import strategies

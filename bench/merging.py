@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.engine import document
-from corral.engine.merging import Merger
-from corral.engine.overlap import Known
+from corral.engine.looking import document
+from corral.engine.merge.merging import Merger
+from corral.engine.merge.overlap import Known
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.merging import MergeRequest
 from corral.model import Attempt, AttemptRecord, NodeState, RunPlan, RunRecord

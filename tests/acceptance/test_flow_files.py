@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from corral.engine.flowing import template
+from corral.engine.planning.flowing import template
 from corral.rules.flows.checking import FIELDS
 from corral.rules.flows.reading import Known, read_flow
 from tests.rig.command import Corral, Outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.engine.landing import Lander
+from corral.engine.merge.landing import Lander
 from corral.merging import MergeRecord
 from corral.world import landing, merging
 from corral.world.git import Repository

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.pending import Queue
+from corral.engine.automatic.pending import Queue
 from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
 from corral.rules import naming, strategies

@@ -8,9 +8,9 @@ import tracemalloc
 from pathlib import Path
 
 from corral.engine.host import Host
-from corral.engine.office import Family, Office
-from corral.engine.recorder import Recorder
-from corral.engine.toolbox import Toolbox
+from corral.engine.talk.office import Family, Office
+from corral.engine.talk.recorder import Recorder
+from corral.engine.talk.toolbox import Toolbox
 from corral.flow import Flow, Node, Task
 from corral.model import Attempt, AttemptRecord, RunPlan
 from corral.world.git import Repository

@@ -3,7 +3,7 @@
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from corral.engine import windows
+from corral.engine.talk import windows
 from corral.model import Tokens
 from corral.rules import prices
 from corral.rules.window import STANDARD, Gauge, window_of

@@ -10,33 +10,23 @@ from pathlib import Path
 from msgspec import structs
 
 from corral.adapter import AgentTask, Answer, Hook, Steer
-from corral.engine import (
-    accounts,
-    briefing,
-    cheaper,
-    forms,
-    harvest,
-    homes,
-    hooks,
-    judgement,
-    receipting,
-    scoping,
-    scoring,
-    starting,
-)
-from corral.engine.cheaper import Dress
-from corral.engine.evidence import Evidence
-from corral.engine.guarding import Guard
 from corral.engine.host import Ears, Host
-from corral.engine.letterbox import Letterbox
-from corral.engine.network import is_open
-from corral.engine.outfit import Outfit
-from corral.engine.purse import Terms
-from corral.engine.questions import Questions
-from corral.engine.recorder import Recorder
-from corral.engine.toolbox import Toolbox
-from corral.engine.turns import Scene, Turns
-from corral.engine.turnstile import Turnstile
+from corral.engine.paying import accounts, cheaper
+from corral.engine.paying.cheaper import Dress
+from corral.engine.paying.purse import Terms
+from corral.engine.paying.turnstile import Turnstile
+from corral.engine.planning import forms
+from corral.engine.proof import judgement, receipting, scoring
+from corral.engine.proof.evidence import Evidence
+from corral.engine.talk.letterbox import Letterbox
+from corral.engine.talk.questions import Questions
+from corral.engine.talk.recorder import Recorder
+from corral.engine.talk.toolbox import Toolbox
+from corral.engine.talk.turns import Scene, Turns
+from corral.engine.workplace import briefing, harvest, homes, hooks, scoping, starting
+from corral.engine.workplace.guarding import Guard
+from corral.engine.workplace.network import is_open
+from corral.engine.workplace.outfit import Outfit
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from corral.engine import document
+from corral.engine.looking import document
 from corral.errors import BadRequest
 from corral.world import custody, process
 from corral.world.notice import Bell

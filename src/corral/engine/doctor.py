@@ -16,8 +16,8 @@ from corral.config import reading
 from corral.config.places import person_file
 from corral.config.shapes import Config
 from corral.engine.engine import Engine
-from corral.engine.outfit import PLAYERS, Outfit, placed
-from corral.engine.submit import load
+from corral.engine.planning.submit import load
+from corral.engine.workplace.outfit import PLAYERS, Outfit, placed
 from corral.errors import CorralError, Untrusted
 from corral.world import git, process
 from corral.world.process import Start

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.engine import document
+from corral.engine.looking import document
 from corral.errors import BadRequest
 from corral.world import custody
 from corral.world.store import waiting
@@ -16,9 +16,9 @@ from corral.world.store.sqlite import LEASE_SECONDS, Store
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
     from corral.engine.loop import Drive
-    from corral.engine.office import Family, Office
-    from corral.engine.outfit import Outfit
+    from corral.engine.talk.office import Family, Office
     from corral.engine.telling import Listener
+    from corral.engine.workplace.outfit import Outfit
 
 
 class Drives:
@@ -40,8 +40,8 @@ class Drives:
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
-        from corral.engine import telemetry  # noqa: PLC0415
         from corral.engine.local import here  # noqa: PLC0415
+        from corral.engine.looking import telemetry  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
         collecting = telemetry.opened(self._store, run, listen)
@@ -66,15 +66,15 @@ class Drives:
 
     def _office(self, run: str, listen: Listener) -> Office:
         """Return what the toolboxes of a run share."""
-        from corral.engine.office import Family, Office  # noqa: PLC0415
+        from corral.engine.talk.office import Family, Office  # noqa: PLC0415
 
         self._family = self._family or Family(self._owner, self._engine.drive, self._stop_child)
         return Office(self._family, self._store, self._dresser(run), listen)
 
     def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
-        from corral.engine.outfit import outfit  # noqa: PLC0415
-        from corral.engine.submit import load  # noqa: PLC0415
+        from corral.engine.planning.submit import load  # noqa: PLC0415
+        from corral.engine.workplace.outfit import outfit  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
         return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)

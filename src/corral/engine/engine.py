@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.config import places
-from corral.engine import document
+from corral.engine.looking import document
 from corral.errors import BadRequest
 from corral.events import Heard
 from corral.model import OPEN, Request, Run
@@ -22,20 +22,20 @@ from corral.world.store.sqlite import Store
 
 if TYPE_CHECKING:
     from corral.engine.access import Access
-    from corral.engine.automation import Automation
+    from corral.engine.automatic.automation import Automation
+    from corral.engine.automatic.pending import Queue
+    from corral.engine.automatic.triggers import Triggers
     from corral.engine.control import Control
     from corral.engine.drives import Drives
-    from corral.engine.history import History
-    from corral.engine.inbox import Inbox
-    from corral.engine.merges import Merges
-    from corral.engine.money import Money
-    from corral.engine.outgoing import Webhooks
-    from corral.engine.pending import Queue
-    from corral.engine.requests import Requests
+    from corral.engine.looking.history import History
+    from corral.engine.looking.work import Work
+    from corral.engine.merge.merges import Merges
+    from corral.engine.paying.money import Money
+    from corral.engine.people.inbox import Inbox
+    from corral.engine.people.outgoing import Webhooks
+    from corral.engine.planning.requests import Requests
     from corral.engine.settings import Settings
     from corral.engine.telling import Listener
-    from corral.engine.triggers import Triggers
-    from corral.engine.work import Work
 
 Say = Callable[[str], None]
 
@@ -79,7 +79,7 @@ class Engine:
     @property
     def automation(self) -> Automation:
         """What starts runs by itself."""
-        from corral.engine.automation import Automation  # noqa: PLC0415
+        from corral.engine.automatic.automation import Automation  # noqa: PLC0415
 
         return Automation(self)
 
@@ -100,42 +100,42 @@ class Engine:
     @cached_property
     def history(self) -> History:
         """What happened: runs and events."""
-        from corral.engine.history import History  # noqa: PLC0415
+        from corral.engine.looking.history import History  # noqa: PLC0415
 
         return History(self)
 
     @cached_property
     def inbox(self) -> Inbox:
         """What waits for a person."""
-        from corral.engine.inbox import Inbox  # noqa: PLC0415
+        from corral.engine.people.inbox import Inbox  # noqa: PLC0415
 
         return Inbox(self)
 
     @cached_property
     def merges(self) -> Merges:
         """How work lands, and is taken back."""
-        from corral.engine.merges import Merges  # noqa: PLC0415
+        from corral.engine.merge.merges import Merges  # noqa: PLC0415
 
         return Merges(self)
 
     @cached_property
     def money(self) -> Money:
         """What runs cost."""
-        from corral.engine.money import Money  # noqa: PLC0415
+        from corral.engine.paying.money import Money  # noqa: PLC0415
 
         return Money(self)
 
     @property
     def queue(self) -> Queue:
         """What waits to be taken up."""
-        from corral.engine.pending import Queue  # noqa: PLC0415
+        from corral.engine.automatic.pending import Queue  # noqa: PLC0415
 
         return Queue(self.store)
 
     @cached_property
     def requests(self) -> Requests:
         """What people ask for, until it is a run."""
-        from corral.engine.requests import Requests  # noqa: PLC0415
+        from corral.engine.planning.requests import Requests  # noqa: PLC0415
 
         return Requests(self)
 
@@ -149,21 +149,21 @@ class Engine:
     @cached_property
     def triggers(self) -> Triggers:
         """What starts runs when it is called, or when a branch moves."""
-        from corral.engine.triggers import Triggers  # noqa: PLC0415
+        from corral.engine.automatic.triggers import Triggers  # noqa: PLC0415
 
         return Triggers(self)
 
     @property
     def webhooks(self) -> Webhooks:
         """Whom we tell of what happens."""
-        from corral.engine.outgoing import Webhooks  # noqa: PLC0415
+        from corral.engine.people.outgoing import Webhooks  # noqa: PLC0415
 
         return Webhooks(self)
 
     @cached_property
     def work(self) -> Work:
         """What attempts made."""
-        from corral.engine.work import Work  # noqa: PLC0415
+        from corral.engine.looking.work import Work  # noqa: PLC0415
 
         return Work(self)
 
@@ -217,7 +217,7 @@ class Engine:
 
     async def resume(self, name: str, listen: Listener, *, patient: bool = False) -> Run:
         """Go on with a run whose process is gone."""
-        from corral.engine import redoing  # noqa: PLC0415
+        from corral.engine.planning import redoing  # noqa: PLC0415
 
         run = self.store.find(name)
         record = self.store.run(run)
@@ -236,7 +236,7 @@ class Engine:
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
         """Go on with a run by a flow file that was changed."""
-        from corral.engine import redoing, submit  # noqa: PLC0415
+        from corral.engine.planning import redoing, submit  # noqa: PLC0415
 
         run = self.store.find(name)
         request = structs.replace(request, repo=self.store.run(run).plan.repo)
@@ -247,7 +247,7 @@ class Engine:
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""
-        from corral.engine import redoing  # noqa: PLC0415
+        from corral.engine.planning import redoing  # noqa: PLC0415
 
         run = self.store.find(name)
         self.drives.own(run)

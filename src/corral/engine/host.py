@@ -15,14 +15,16 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Answer, Leave, Telling
-from corral.engine import checking, harvest, homes, scoping, tape
-from corral.engine.boxing import Boxes, Program
-from corral.engine.listening import Listening
-from corral.engine.logs import CleanLog, Log, Pace, Tail
-from corral.engine.network import Network
-from corral.engine.outfit import Outfit
-from corral.engine.scoping import Fitted
-from corral.engine.tape import TurnNote
+from corral.engine.looking.logs import CleanLog, Log, Pace, Tail
+from corral.engine.proof import checking
+from corral.engine.talk import tape
+from corral.engine.talk.listening import Listening
+from corral.engine.talk.tape import TurnNote
+from corral.engine.workplace import harvest, homes, scoping
+from corral.engine.workplace.boxing import Boxes, Program
+from corral.engine.workplace.network import Network
+from corral.engine.workplace.outfit import Outfit
+from corral.engine.workplace.scoping import Fitted
 from corral.errors import SetupFailed
 from corral.events import Event, Noted
 from corral.flow import Task

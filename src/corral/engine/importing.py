@@ -11,7 +11,7 @@ from corral import agents
 from corral.adapter import AgentProfile
 from corral.config import reading
 from corral.config.places import person_file
-from corral.engine import briefing
+from corral.engine.workplace import briefing
 from corral.errors import BadRequest
 from corral.rules import roster
 from corral.rules.flows.tree import MOST_CHARACTERS, Unreadable

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from corral.engine.attempt import AttemptCourse
 from corral.engine.host import Host
-from corral.engine.office import Office
 from corral.engine.places import repository_of
-from corral.engine.recorder import Recorder
-from corral.engine.toolbox import Toolbox
+from corral.engine.talk.office import Office
+from corral.engine.talk.recorder import Recorder
+from corral.engine.talk.toolbox import Toolbox
 from corral.flow import Node
 from corral.model import AttemptRecord, RunPlan
 

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corral.engine.asking import Desk
 from corral.engine.attempt import can_continue
-from corral.engine.evidence import BESIDE
-from corral.engine.gates import Gates
-from corral.engine.landings import Land as LandCall
-from corral.engine.landings import Landings
 from corral.engine.local import Course, Place
-from corral.engine.money import allowed_usd, spent_usd
+from corral.engine.merge.landings import Land as LandCall
+from corral.engine.merge.landings import Landings
 from corral.engine.orders import Orders
+from corral.engine.paying.money import allowed_usd, spent_usd
+from corral.engine.people.asking import Desk
+from corral.engine.people.gates import Gates
+from corral.engine.proof.evidence import BESIDE
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
 from corral.errors import CorralError, StoreTrouble

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from corral.engine.comparing import Comparison
 from corral.engine.engine import Engine as Inner
+from corral.engine.proof.comparing import Comparison
 from corral.engine.telling import Listener
 from corral.events import Heard, Stored
 from corral.merging import MergeRequest, Preview, Strategy

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from corral.engine import demonstration, money
+from corral.engine import demonstration
 from corral.engine.engine import Engine
+from corral.engine.paying import money
 from corral.frontends.cli import words
 from corral.frontends.cli.evidence import comparison
 from corral.frontends.cli.progress import display

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.engine.comparing import Compared, ComparedCheck, ComparedNode, Comparison
-from corral.engine.verifying import Verification
+from corral.engine.proof.comparing import Compared, ComparedCheck, ComparedNode, Comparison
+from corral.engine.proof.verifying import Verification
 from corral.flow import agent_and_model
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option, run_argument

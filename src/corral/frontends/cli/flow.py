@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from corral.engine import pictures
 from corral.engine.engine import Engine
-from corral.engine.flowing import template, template_names
-from corral.engine.submit import Submission
+from corral.engine.looking import pictures
+from corral.engine.planning.flowing import template, template_names
+from corral.engine.planning.submit import Submission
 from corral.errors import BadFlow, BadRequest
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.flow_file import flow_request

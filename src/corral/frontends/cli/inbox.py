@@ -8,7 +8,7 @@ import time
 import click
 import msgspec
 
-from corral.engine import document
+from corral.engine.looking import document
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from corral.engine.pictures import SIGNS, Board, Row, Working
+from corral.engine.looking.pictures import SIGNS, Board, Row, Working
 from corral.frontends.cli import words
 
 MOODS = {"at work": ">", "stale": "!", "blocked": "?"}

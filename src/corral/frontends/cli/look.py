@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.engine import document
 from corral.engine.engine import Engine
-from corral.engine.history import RunLine
+from corral.engine.looking import document
+from corral.engine.looking.history import RunLine
 from corral.errors import BadRequest
 from corral.events import Condensed, Stored
 from corral.frontends.cli import words

@@ -11,8 +11,8 @@ from typing import cast
 import click
 import msgspec
 
-from corral.engine import taking
 from corral.engine.engine import Engine
+from corral.engine.merge import taking
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option

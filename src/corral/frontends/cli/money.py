@@ -12,7 +12,8 @@ from typing import Any, cast
 import click
 import msgspec
 
-from corral.engine import document, money
+from corral.engine.looking import document
+from corral.engine.paying import money
 from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option

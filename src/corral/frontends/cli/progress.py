@@ -16,8 +16,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from corral.engine import pictures
-from corral.engine.pictures import Board
+from corral.engine.looking import pictures
+from corral.engine.looking.pictures import Board
 from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
 from corral.flow import Flow
 from corral.frontends.cli import live, words

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.presence import Hand, Presence
+from corral.engine.looking.presence import Hand, Presence
 from corral.events import Heard, Stored
 from corral.frontends.cli import words
 from corral.frontends.cli.driving import exit_code

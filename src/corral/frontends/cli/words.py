@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from corral.engine.document import total_cost
+from corral.engine.looking.document import total_cost
 from corral.events import (
     Asked,
     CalledTool,

@@ -15,7 +15,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from corral.engine import document
+from corral.engine.looking import document
 from corral.model import Entry
 
 NOT_ASKED = ("limit", "merge")  #: to wait for a quota, or a merge that was asked for by itself, is no hurry

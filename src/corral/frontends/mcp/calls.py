@@ -10,8 +10,8 @@ from pathlib import Path
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
 
-from corral.engine import money
 from corral.engine.engine import Engine
+from corral.engine.paying import money
 from corral.errors import CorralError
 from corral.events import Stored
 from corral.frontends.cli.words import event_words, one_line

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from corral.engine import document
 from corral.engine.doctor import AgentReport
+from corral.engine.looking import document
 from corral.events import Stored
 from corral.merging import Preview
 from corral.model import Entry, Run, Status

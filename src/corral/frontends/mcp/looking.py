@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from corral.engine import doctor, document
+from corral.engine import doctor
 from corral.engine.engine import Engine
-from corral.engine.flowing import template_names
+from corral.engine.looking import document
+from corral.engine.planning.flowing import template_names
 from corral.frontends.mcp import arguments, given, money
 from corral.frontends.mcp.calls import Call
 from corral.frontends.mcp.tools import Told, told_run

@@ -6,8 +6,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from corral.engine import money
 from corral.engine.engine import Engine
+from corral.engine.paying import money
 from corral.errors import BadRequest
 from corral.frontends.mcp import arguments, given
 from corral.frontends.mcp.calls import Call

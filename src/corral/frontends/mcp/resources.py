@@ -14,8 +14,8 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from corral.engine import document as engine_document
 from corral.engine.engine import Engine
+from corral.engine.looking import document as engine_document
 from corral.errors import CorralError
 from corral.frontends.cli.words import event_words, one_line
 from corral.frontends.mcp import given

@@ -8,7 +8,7 @@ from typing import Any
 from mcp.types import Tool, ToolAnnotations
 from msgspec import Struct
 
-from corral.engine.comparing import Comparison
+from corral.engine.proof.comparing import Comparison
 from corral.frontends.mcp import arguments, given, looking, money, shapes, tools
 from corral.frontends.mcp.calls import Call
 from corral.frontends.mcp.tools import Told

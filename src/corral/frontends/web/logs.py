@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from corral.engine.document import moment
+from corral.engine.looking.document import moment
 from corral.events import Heard, Moved
 
 attempts = logging.getLogger("corral.attempt")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from corral.engine.automatic.foreman import Foreman
 from corral.engine.engine import Engine
-from corral.engine.foreman import Foreman
 from corral.errors import BadRequest
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import HINT, Caller, identify

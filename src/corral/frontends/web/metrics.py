@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from corral import __version__
-from corral.engine import money
+from corral.engine.paying import money
 from corral.frontends.web.site import Site
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import uvicorn
 from msgspec import Struct, structs
 
+from corral.engine.automatic.foreman import Foreman
 from corral.engine.engine import Engine
-from corral.engine.foreman import Foreman
-from corral.engine.outgoing import Outgoing
+from corral.engine.people.outgoing import Outgoing
 from corral.errors import BadRequest
 from corral.events import Heard
 from corral.frontends.web import logs, vetting

@@ -14,7 +14,7 @@ from corral.engine.engine import Engine
 from corral.model import RunPlan
 
 if TYPE_CHECKING:
-    from corral.engine.foreman import Foreman
+    from corral.engine.automatic.foreman import Foreman
     from corral.frontends.web.limits import Limiter
     from corral.frontends.web.mcp import Door
     from corral.frontends.web.streams import Hub

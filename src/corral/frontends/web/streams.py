@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import Struct
 
-from corral.engine.document import moment
 from corral.engine.engine import Engine
+from corral.engine.looking.document import moment
 from corral.engine.watching import Bell, bell_of
 from corral.events import Heard
 from corral.frontends.web.problems import Refused

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from corral.engine import taking
-from corral.engine.comparing import Comparison
+from corral.engine.merge import taking
+from corral.engine.proof.comparing import Comparison
 from corral.errors import NotFound
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer

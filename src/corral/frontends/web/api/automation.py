@@ -11,8 +11,8 @@ from msgspec import Meta, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.document import moment
-from corral.engine.triggers import TooMany, occasion
+from corral.engine.automatic.triggers import TooMany, occasion
+from corral.engine.looking.document import moment
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission, Word
 from corral.frontends.web.auth import Admin, Caller, Reader

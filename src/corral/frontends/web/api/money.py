@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import money
-from corral.engine.document import moment
+from corral.engine.looking.document import moment
+from corral.engine.paying import money
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes

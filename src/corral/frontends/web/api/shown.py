@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from corral.engine.document import lost, moment
-from corral.engine.history import RunLine
+from corral.engine.looking.document import lost, moment
+from corral.engine.looking.history import RunLine
 from corral.model import Entry
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.document import moment
+from corral.engine.looking.document import moment
 from corral.frontends.web.api.bodies import Words
 from corral.frontends.web.auth import Admin
 from corral.frontends.web.described import answer, body, gives, takes

@@ -10,9 +10,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import changes
-from corral.engine.changes import ChangedFile, Looked
-from corral.engine.comparing import Compared, Comparison
+from corral.engine.looking import changes
+from corral.engine.looking.changes import ChangedFile, Looked
+from corral.engine.proof.comparing import Compared, Comparison
 from corral.frontends.web.auth import Lander, Reader, form
 from corral.frontends.web.pages import frame, laid
 from corral.frontends.web.site import Here, Site

@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import money
+from corral.engine.paying import money
 from corral.frontends.web.auth import Admin, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from corral.engine import changes
-from corral.engine.changes import Fold, Looked
+from corral.engine.looking import changes
+from corral.engine.looking.changes import Fold, Looked
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame, laid

@@ -10,8 +10,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import pictures
-from corral.engine.flowing import template, template_names
+from corral.engine.looking import pictures
+from corral.engine.planning.flowing import template, template_names
 from corral.errors import BadFlow, CorralError
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission

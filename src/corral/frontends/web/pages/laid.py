@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from starlette.requests import Request
 
-from corral.engine.changes import Block, ChangedFile, FileChange, Fold, Line, Looked
+from corral.engine.looking.changes import Block, ChangedFile, FileChange, Fold, Line, Looked
 from corral.frontends.web.pages.colours import Segments, coloured, painted, path_shown
 
 MOST_OPEN = 40  #: files of a list that are open from the start

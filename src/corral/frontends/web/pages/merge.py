@@ -12,8 +12,9 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import changes, foreseen
-from corral.engine.changes import Looked
+from corral.engine.looking import changes
+from corral.engine.looking.changes import Looked
+from corral.engine.merge import foreseen
 from corral.errors import CorralError
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Lander, Reader, form

@@ -9,8 +9,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import money
-from corral.engine.history import RunLine
+from corral.engine.looking.history import RunLine
+from corral.engine.paying import money
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.frontends.web.site import Here, Site

@@ -11,8 +11,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from corral.engine import lines, viewing
-from corral.engine.viewing import View
+from corral.engine.looking import lines, viewing
+from corral.engine.looking.viewing import View
 from corral.errors import NotFound
 from corral.flow import Node
 from corral.frontends.web.api.inbox import settle

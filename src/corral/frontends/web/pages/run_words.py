@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.engine.document import ORPHANED
-from corral.engine.viewing import View
+from corral.engine.looking.document import ORPHANED
+from corral.engine.looking.viewing import View
 from corral.model import OPEN, Attempt
 
 PARKED = ("limited", "waiting", "over_budget")

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine import money
 from corral.engine.access import Secret
+from corral.engine.paying import money
 from corral.frontends.web.auth import Admin, Caller, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused

@@ -1,0 +1,170 @@
+"""Build the run document from what is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from msgspec import UNSET, structs
+
+from corral.engine.people import answered
+from corral.flow import Node
+from corral.merging import MergeRecord
+from corral.model import (
+    OPEN,
+    Attempt,
+    AttemptRecord,
+    Cost,
+    CostSource,
+    MergeState,
+    NodeState,
+    Run,
+    RunRecord,
+    Status,
+    Tokens,
+)  # fmt: skip
+from corral.money import dollars
+from corral.rules import reduce
+from corral.world import custody
+from corral.world.store import inbox, merges
+from corral.world.store.children import Lineage
+from corral.world.store.sqlite import Store
+
+#: From what is known best to what is not known at all; a sum is only as good as its worst part.
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+
+
+DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
+ORPHANED = "its process is gone: corral resume goes on with it"
+
+
+QUEUED = "waits in the queue to be taken up"
+
+
+def orphaned(owner: str | None) -> bool:
+    """Tell whether nobody drives a run any more."""
+    return owner is None or custody.alive(owner) is False
+
+
+def lost(status: Status, owner: str | None) -> bool:
+    """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
+    return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
+
+
+def _reason(record: RunRecord, gates: Mapping[str, str]) -> str | None:
+    if gates:
+        return answered.words(gates)
+    if lost(record.status, record.owner):
+        return ORPHANED
+    return QUEUED if record.status == "queued" and record.owner is None else record.reason
+
+
+def build(store: Store, run: str) -> Run:
+    record = store.run(run)
+    records = store.attempts(run)
+    needs = {node.id: node.needs for node in record.plan.flow.nodes}
+    nodes = store.nodes(run)
+    gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
+    for node in nodes:
+        if node.id in gates:
+            node.reason = f"answered: {gates[node.id]}"
+        node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
+        node.attempts = [each.attempt for each in records if each.node == node.id]
+        for attempt in node.attempts:
+            attempt.cost = told(attempt.cost)
+    _drop_stale_hints(store, run, nodes)
+    _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
+    lineage = Lineage(store)
+    born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
+    below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
+    attempts = [each.attempt for each in (*records, *below)]
+    return Run(
+        run=run,
+        status=record.status,
+        reason=_reason(record, gates),
+        strategy=record.plan.flow.strategy,
+        task=record.plan.flow.title,
+        repo=record.plan.repo,
+        base=record.plan.base,
+        started=moment(record.created),
+        seconds=round((record.ended or time.time()) - record.created, 3),
+        cost=total_cost(attempts),
+        tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
+        nodes=nodes,
+        merge=_merge(nodes, record.plan.into, merges.of_run(store, run)),
+        parent=born.parent if born else None,
+        children=tuple(children),
+    )
+
+
+def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
+    """Leave out how to answer what was answered since."""
+    asked = [each for node in nodes for each in node.attempts if each.error and each.error.kind == "budget"]
+    if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
+        for attempt in asked:
+            attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None
+
+
+def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: Sequence[AttemptRecord]) -> None:
+    """Put in the one output of nodes that have several."""
+    for state in states:
+        node = reducing.get(state.id)
+        if node is None or state.status in OPEN:
+            continue
+        items = [each for each in states if each.id.rpartition(".")[0] == state.id]
+        if items:
+            won = [next((each for each in item.attempts if each.id == item.winner), None) for item in items]
+            parts = reduce.parts_of([each for each in won if each])
+        else:
+            own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
+            last = {each.lane: each.attempt for each in own}
+            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+        agents = [each.name for each in (node.agent, *node.rivals)]
+        state.output = reduce.reduce(parts, node.reduce or "list", agents).output
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def total_cost(attempts: Iterable[Attempt]) -> Cost:
+    costs = [attempt.cost for attempt in attempts]
+    known = [cost.usd for cost in costs if cost.usd is not None]
+    if not costs:
+        return Cost()
+    worst = SOURCES[max(SOURCES.index(cost.source) for cost in costs)]
+    return told(Cost(sum(known) if known else None, worst))
+
+
+def told(cost: Cost) -> Cost:
+    """Return a cost as it leaves us."""
+    return cost if cost.usd is None else structs.replace(cost, usd=dollars(cost.usd))
+
+
+def winner(nodes: Sequence[NodeState]) -> Attempt | None:
+    """Return the attempt whose work is the run's result: the winner of the last node that has one."""
+    for node in reversed(nodes):
+        for attempt in node.attempts:
+            if attempt.id == node.winner:
+                return attempt
+    return None
+
+
+def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:
+    clashes = [_clash(record) for record in reversed(merges.in_conflict(records))]
+    if stands := merges.landed(records):
+        others = tuple(clashes) or UNSET
+        return MergeState(status="merged", into=stands.into, commit=stands.after, others=others)
+    if clashes:
+        return structs.replace(clashes[0], others=tuple(clashes[1:]) or UNSET)
+    if last := merges.latest(records):
+        return MergeState(status="undone", into=last.into)
+    won = winner(nodes)
+    ready = won is not None and won.commit is not None and bool(won.files_changed)
+    return MergeState(status="ready" if ready else "none", into=into)
+
+
+def _clash(record: MergeRecord) -> MergeState:
+    paths = tuple(conflict.path for conflict in record.conflicts)
+    return MergeState(status="conflict", into=record.into, conflicts=paths)

@@ -1,0 +1,166 @@
+"""What attempts made: the change, its proof, what the agent was told, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.adapter import AgentProfile
+from corral.engine.looking import document
+from corral.errors import BadRequest
+from corral.events import Started
+from corral.model import OPEN, Attempt, Receipt, Run
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.looking.cleaning import Cleaned
+    from corral.engine.looking.keeping import Restored
+    from corral.engine.proof.comparing import Comparison
+    from corral.engine.proof.verifying import Verification
+    from corral.world.snapshots import Snapshot
+
+
+class Work:
+    """The work of attempts: look at it, prove it, choose among it, bring it back, clean it away."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
+        """Return the attempt whose change is meant: the winner, or else the last that made one."""
+        return _pick(self._engine.show(name), attempt)
+
+    async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
+        """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
+        from corral.engine.places import repository_of  # noqa: PLC0415 -- reading commands start without asyncio
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        store, run = self._engine.store, self._engine.show(name)
+        plan = store.run(run.run).plan
+        chosen, base = _pick(run, attempt), plan.base
+        commit = chosen.commit
+        if attempt is not None:
+            records = store.attempts(run.run)
+            base = next((each.base for each in records if each.attempt.id == chosen.id and each.base), base)
+        elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
+            commit = await self._engine.merges.candidate(MergeRequest(run=run.run)) or commit
+        if commit is not None:
+            await repository_of(plan, self._engine.home).patch(base, commit, sink)
+
+    def compare(self, name: str) -> Comparison:
+        """Put the attempts of a run side by side, each at the place it took."""
+        from corral.engine.proof import comparing  # noqa: PLC0415
+
+        return comparing.compare(self._engine.store, self._engine.find(name))
+
+    def choose(self, name: str, attempt: str, by: str) -> Run:
+        """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+        from corral.engine.proof import choosing  # noqa: PLC0415
+
+        return choosing.choose(self._engine.store, self._engine.show(name), attempt, by)
+
+    # --- proof
+
+    def receipt(self, name: str, attempt: str | None = None) -> Receipt:
+        """Return the receipt of an attempt: the winner's, or else that of the last that has one."""
+        run = self._engine.show(name)
+        records = {each.attempt.id: each.receipt for each in self._engine.store.attempts(run.run)}
+        chosen = _pick(run, attempt)
+        found = records[chosen.id]
+        if found is None:
+            why = chosen.error.message if chosen.error else chosen.status
+            raise BadRequest(f"attempt {chosen.id} has no receipt: {why}", hint="only work that is done has one")
+        return found
+
+    async def verify(self, name: str, *, rerun: bool = False) -> Verification:
+        """Look whether the receipts of a run still hold."""
+        from corral.engine.proof import verifying  # noqa: PLC0415
+
+        return await verifying.verify(self._engine.store, self._engine.find(name), rerun=rerun)
+
+    def prompt(self, name: str, attempt: str | None = None) -> str:
+        """Return exactly what an attempt's agent was told."""
+        run = self._engine.show(name)
+        attempts = [each for node in run.nodes for each in node.attempts]
+        chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
+        file = self._engine.home / "logs" / chosen.id / "prompt.txt"
+        if not file.is_file():
+            raise BadRequest(f"attempt {chosen.id} was told nothing yet")
+        return file.read_text()
+
+    async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
+        """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
+        from corral import agents  # noqa: PLC0415
+        from corral.engine import doctor  # noqa: PLC0415
+        from corral.engine.looking import recording  # noqa: PLC0415
+        from corral.engine.places import repository_of  # noqa: PLC0415
+        from corral.engine.planning.submit import load  # noqa: PLC0415
+        from corral.engine.talk import tape  # noqa: PLC0415
+
+        run, home = self._engine.show(name), self._engine.home
+        plan = self._engine.store.run(run.run).plan
+        chosen = _pick(run, attempt)
+        if chosen.status in OPEN:
+            raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
+        if chosen.agent == "replay":
+            raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
+        settings = load(Path(plan.repo), home, trust=False)
+        known = agents.find(chosen.agent, settings.agents)
+        source = recording.Source(
+            attempt=chosen,
+            turns=tape.turns(home / "logs" / chosen.id),
+            profile=settings.agents.get(chosen.agent, AgentProfile()),
+            keys=known.facts.keys,
+            version=self._version(run.run, chosen.id) or await doctor.version_of(chosen.agent, settings),
+            repository=repository_of(plan, home),
+            base=plan.base,
+        )
+        await recording.write(file, source)
+        return chosen
+
+    def _version(self, run: str, attempt: str) -> str | None:
+        """Return the version that an attempt's agent told when it started."""
+        heard = (stored.event() for stored in self._engine.history.events(run) if stored.attempt == attempt)
+        return next((event.version for event in heard if isinstance(event, Started) and event.version), None)
+
+    # --- kept
+
+    async def kept(self, attempt: str) -> list[Snapshot]:
+        """Return what is kept of an attempt, oldest first."""
+        from corral.engine.looking import keeping  # noqa: PLC0415
+
+        return (await keeping.kept(self._engine.store, attempt))[1]
+
+    async def restore(self, attempt: str, into: str | None) -> Restored:
+        """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
+        from corral.engine.looking import keeping  # noqa: PLC0415
+
+        return await keeping.restore(self._engine.store, attempt, into)
+
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        from corral.engine.looking import cleaning  # noqa: PLC0415
+        from corral.rules.cleaning import Limits, age, size  # noqa: PLC0415
+
+        unsaid = older is None and keep is None and disk is None
+        limits = Limits(
+            older_seconds=age(older or "30d") if older or unsaid else None,
+            keep=keep,
+            disk_bytes=size(disk) if disk else None,
+        )
+        return await cleaning.clean(self._engine.store, limits, dry=dry)
+
+
+def _pick(run: Run, named: str | None) -> Attempt:
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    if not attempts:
+        raise BadRequest(f"run {run.run} has no attempt yet")
+    if named is None:
+        won = document.winner(run.nodes)
+        with_work = [attempt for attempt in attempts if attempt.commit]
+        return won or (with_work or attempts)[-1]
+    for attempt in attempts:
+        if named in (attempt.id, attempt.id.rpartition("-")[2]):
+            return attempt
+    raise BadRequest(f"run {run.run} has no attempt `{named}`", hint="it has: " + ", ".join(a.id for a in attempts))

@@ -1,0 +1,1 @@
+"""How work comes back into a branch, and is taken out again."""

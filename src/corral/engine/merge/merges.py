@@ -1,0 +1,125 @@
+"""Land the work of runs, alone or in a queue; look beforehand, and take it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine.looking import document
+from corral.errors import CorralError
+from corral.events import Heard, Noted
+from corral.merging import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.model import Run
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.merge.merging import Merger
+    from corral.engine.telling import Listener
+
+Say = Callable[[str], None]
+Sink = Callable[[bytes], object]
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing."""
+
+
+class Merges:
+    """Merges of the runs of one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def preview(self, request: MergeRequest) -> Preview:
+        """Return what a merge would do; nothing is changed."""
+        return await self._merger(request.run).preview(request)
+
+    async def candidate(self, request: MergeRequest) -> str | None:
+        """Return the commit that a merge would land."""
+        merger = self._merger(request.run)
+        return (await merger.candidate(merger.continued(request))).commit
+
+    async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
+        """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
+        from corral.engine.merge import publishing, resolution  # noqa: PLC0415
+
+        merger = self._merger(request.run, say)
+        request = merger.continued(request)
+        if request.strategy == "patch":
+            return await publishing.patch(merger, request, sink)
+        if request.strategy == "branch":
+            return await merger.as_branch(request)
+        if request.strategy == "pr":
+            return await publishing.pull_request(merger, request)
+        record = await merger.merge(request)
+        if record.state == "conflict" and request.resolve_with:
+            record = await resolution.by_agent(self._engine, merger, request, record)
+        return record
+
+    async def by_itself(self, run: str, listen: Listener) -> None:
+        """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
+        store = self._engine.store
+        record = store.run(run)
+        if record.plan.merge != "auto" or record.status != "done" or self._engine.drives.stopping:
+            return
+        if document.build(store, run).merge.status == "ready":
+            say = partial(_tell, listen, run)
+            try:
+                await self.merge(MergeRequest(run=run), say)
+            except CorralError as error:
+                say(f"not merged: {error}")
+                store.note(run, Noted(f"not merged: {error}"), at=time.time())
+                store.flush()
+
+    async def queue(self, names: Sequence[str], request: MergeRequest, say: Say) -> QueueRecord:
+        """Land several runs in order, tested together; without names go on with what was cut off."""
+        from corral.engine.merge.queueing import Queue  # noqa: PLC0415
+
+        mergers = [self._merger(name, say) for name in names]
+        return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
+    async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
+        """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
+        from corral.engine.merge import taking  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await taking.shown(merger.repository, merger.run, merger.plan.base, attempt)
+
+    async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
+        """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
+        from corral.engine.merge import conflicts  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
+
+    def abort(self, name: str, into: str | None = None) -> Run:
+        """Give up a merge that is in conflict: the last, or the one into a branch."""
+        merger = self._merger(name)
+        merger.abort(into)
+        return self._engine.show(merger.run.run)
+
+    async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:
+        """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
+        from corral.engine.merge import undoing  # noqa: PLC0415
+
+        return await undoing.undo(self._engine.store, self._engine.find(name) if name else None, folder, say)
+
+    async def overlap(self, folder: Path) -> Overlap:
+        """Return the unmerged work of a repository, and what of it will clash."""
+        from corral.engine.merge import overlap  # noqa: PLC0415
+
+        return await overlap.overlap(self._engine.store, folder)
+
+    def _merger(self, name: str, say: Say = _unsaid) -> Merger:
+        from corral.engine.merge.merging import Merger  # noqa: PLC0415
+        from corral.engine.places import repository_of  # noqa: PLC0415
+
+        store, run = self._engine.store, self._engine.show(name)
+        return Merger(store, run, repository_of(store.run(run.run).plan, self._engine.home), say)
+
+
+def _tell(listen: Listener, run: str, words: str) -> None:
+    listen(Heard(run, None, None, Noted(words)))

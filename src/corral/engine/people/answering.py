@@ -1,0 +1,86 @@
+"""Take a person's answer: understood, counted once, and said what follows from it."""
+
+from __future__ import annotations
+
+import time
+
+from corral.engine.looking import document
+from corral.engine.paying import money
+from corral.engine.planning import redoing
+from corral.errors import BadRequest
+from corral.model import OPEN, Entry
+from corral.rules import budget
+from corral.rules.inbox import understood
+from corral.serving import Serving
+from corral.world import custody
+from corral.world.store import inbox, waiting
+from corral.world.store.sqlite import Store
+
+
+def take(store: Store, number: str, text: str, by: str) -> Entry:
+    """Store an answer; return the entry as it is now."""
+    now = time.time()
+    inbox.answer_due(store, now)
+    entry = inbox.find(store, number)
+    if entry is None:
+        raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
+    meant = understood(entry.choices, text)
+    more = entry.about == "budget" and budget.offers_more(entry)
+    if more:  # besides its choices: yes, no, any amount
+        meant = text.strip() if budget.amount(text, 1.0) is not None else None
+    if entry.open and meant is None:
+        ways = (*entry.choices, "an amount in USD") if more else entry.choices
+        hint = f"say one of: {', '.join(ways)}"
+        if entry.about == "budget" and not more:
+            hint += f"; to go on: {budget.hint(entry)}"
+        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=hint)
+    if meant is None or not inbox.answer(store, number, meant, by, now):
+        taken = inbox.find(store, number) or entry
+        words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
+        raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
+    return inbox.find(store, number) or entry
+
+
+def told(store: Store, entry: Entry) -> Entry:
+    """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
+    status, driven = _state(store, entry.run)
+    if entry.about == "budget" and (words := money.allow(store, entry)):
+        inbox.note_outcome(store, entry.id, words)
+        return inbox.find(store, entry.id) or entry
+    if not driven and (status in OPEN or status in ("limited", "over_budget")):
+        inbox.note_outcome(store, entry.id, _by_itself(store, entry) or f"go on with corral resume {entry.run}")
+    return inbox.find(store, entry.id) or entry
+
+
+def handed_over(store: Store, entry: Entry) -> Entry:
+    """Leave a run that may spend more to the server of its store, if there is one."""
+    server = _server(store)
+    if not entry.outcome.startswith("go on") or server is None:
+        return entry
+    with store.transaction():
+        redoing.wake_up(store, entry.run)
+        waiting.put_back(store, entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
+        inbox.note_outcome(store, entry.id, _goes_on(server))
+    return inbox.find(store, entry.id) or entry
+
+
+def _by_itself(store: Store, entry: Entry) -> str | None:
+    """Say that the server goes on, as it does with a run all of whose gates are answered."""
+    server = _server(store)
+    if entry.about != "gate" or server is None or not server.resumes:
+        return None
+    return None if any(each.open for each in inbox.of_run(store, entry.run)) else _goes_on(server)
+
+
+def _server(store: Store) -> Serving | None:
+    server = waiting.serving(store)
+    return server if server and custody.alive(server.owner) is not False else None
+
+
+def _goes_on(server: Serving) -> str:
+    return f"the server at {server.address} goes on with it"
+
+
+def _state(store: Store, run: str) -> tuple[str, bool]:
+    record = store.run(run)
+    return record.status, not document.orphaned(record.owner)

@@ -1,0 +1,85 @@
+"""What waits for a person, and what follows from their answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.model import OPEN, Entry
+from corral.rules import budget
+from corral.rules import merging as rules
+from corral.rules.inbox import ways
+from corral.world.store import inbox, merges
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.serving import AccessScope
+
+
+class Inbox:
+    """The inbox of one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def entries(self, *, whole: bool = False) -> list[Entry]:
+        """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
+        store = self._engine.store
+        inbox.answer_due(store, time.time())
+        return inbox.newest(store, 1000) if whole else inbox.waiting(store)
+
+    def needs(self, number: str, words: str) -> AccessScope:
+        """Return what a token must be allowed to do to give this answer."""
+        from corral.engine.paying import money  # noqa: PLC0415
+        from corral.rules.inbox import scope_for  # noqa: PLC0415
+
+        entry = next((each for each in self.entries() if each.id == number), None)
+        if entry is None:
+            return "run"
+        plan = self._engine.store.run(entry.run).plan
+        settings = self._engine.settings.load(Path(plan.repo)).budget
+        limits = [each.limit for each in money.standings(self._engine.store, settings)]
+        return scope_for(entry, words, plan, limits)
+
+    def commands(self, run: str) -> list[str]:
+        """Return what to type for a run that waits for a person, as it stands now."""
+        now = time.time()
+        waiting = [entry for entry in inbox.of_run(self._engine.store, run) if entry.open and entry.deadline > now]
+        return [
+            budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
+            for entry in waiting
+        ]
+
+    async def answer(self, number: str, text: str, by: str, *, here: bool = False) -> Entry:
+        """Answer what waits in the inbox; a process that drives its run hears it at once. What came of it is on it.
+
+        A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
+        """
+        from corral.engine.people import answering  # noqa: PLC0415
+
+        entry = answering.take(self._engine.store, number, text, by)
+        if entry.about == "limit" and entry.answer == "no":
+            await self._engine.stop(entry.run, by)
+        if entry.about == "merge":
+            await self._settle_merge(entry)
+        self._engine.drives.poke(entry.run)
+        told = answering.told(self._engine.store, entry)
+        return answering.handed_over(self._engine.store, told) if entry.about == "budget" and not here else told
+
+    async def _settle_merge(self, entry: Entry) -> None:
+        """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
+        from corral.merging import MergeRequest  # noqa: PLC0415
+
+        store = self._engine.store
+        if store.run(entry.run).status in OPEN:
+            return
+        waiting = merges.in_conflict(merges.of_run(store, entry.run))
+        into = next((each.into for each in waiting if rules.question(each, 0.0).key == entry.key), None)
+        if entry.answer == "abort":
+            self._engine.merges.abort(entry.run, into)
+            outcome = "nothing was moved"
+        else:
+            record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=into))
+            outcome = f"{record.state} into {record.into}"
+        inbox.note_outcome(store, entry.id, outcome)

@@ -1,0 +1,1 @@
+"""From a request to a plan: everything that can be wrong is found here."""

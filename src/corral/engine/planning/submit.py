@@ -1,0 +1,207 @@
+"""From a request to a plan: everything that can be wrong is found here, before anything is started or changed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from corral.config import reading
+from corral.config.places import REPOSITORY_FILE, fingerprint
+from corral.config.scopes import scope_file
+from corral.config.shapes import Config
+from corral.engine.planning import flowing, trying
+from corral.engine.planning.glances import Glance, Glances
+from corral.engine.planning.routing import History
+from corral.engine.workplace import scoping
+from corral.engine.workplace.outfit import outfit
+from corral.engine.workplace.scoping import Fitted
+from corral.errors import BadRequest, Untrusted
+from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
+from corral.rules.explain import Explained
+from corral.world import git, merging, plain_folder
+from corral.world.git import Found
+from corral.world.sandbox.probe import at_least, probe, usual
+from corral.world.scope import Machine, agentignore
+from corral.world.trust import Trust
+
+
+class Submission(Struct, frozen=True):
+    """A plan that can be started, and what the person should know about it."""
+
+    plan: RunPlan
+    notes: tuple[str, ...]
+    explained: Explained
+
+
+async def prepare(request: Request, state: Path, history: History, glances: Glances | None = None) -> Submission:
+    """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
+    looking: list[asyncio.Task[Any]] = []
+    try:
+        return await _prepare(request, state, history, looking, glances)
+    finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
+        await asyncio.gather(*looking, return_exceptions=True)
+
+
+async def _prepare(
+    request: Request,
+    state: Path,
+    history: History,
+    looking: list[asyncio.Task[Any]],
+    glances: Glances | None,
+) -> Submission:
+    await git.version()
+    folder = _folder(request)
+    remembers = glances if request.base is None else None
+    glance, signs = remembers.recall(folder) if remembers else (None, ())
+    found = glance.found if glance else await git.discover(folder)
+    uncommitted = hidden = None
+    if glance is None and found is not None:  # git looks while we do
+        uncommitted = asyncio.create_task(_uncommitted(found, request.base))
+        hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
+        looking += [uncommitted, hidden]
+    top = found.repository.folder if found else folder
+    settings = load(top, state, trust=request.trust)
+    flow = flowing.build(request, settings, top, history)
+    trying.agents(flow, settings, request)
+    trying.writer(settings)
+    trying.checks(flow, settings, top)
+    level = await _level(request, state)
+    notes: list[str] = []
+    names = dict.fromkeys(
+        choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
+    )
+    deaf = [name for name in names if settings.mcp and not outfit(name, settings).agent.facts.mcp]
+    if found is None:
+        if request.base:
+            raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
+        copied = await plain_folder.folder_as_repository(folder, state)
+        repository, base, into = copied.repository, copied.commit, None
+        notes.append(copied.words)
+    else:
+        repository = found.repository
+        base, into = await _base(found, request.base)
+        notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
+    ignore = glance.ignore if glance else await hidden if hidden else ""
+    identity = glance.identity if glance else await repository.identity()
+    if remembers and glance is None and found is not None:
+        remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
+    scopes = (*settings.scopes, *_asked_scope(request))
+    said = (scopes, next(iter(names), ""), ignore)
+    fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
+    plan = RunPlan(
+        flow=flow,
+        repo=str(repository.folder),
+        git_dir=str(repository.git_dir),
+        base=base,
+        into=into,
+        identity=identity,
+        retry=structs.replace(settings.retry, start="last") if request.from_last else settings.retry,
+        setup=settings.setup,
+        condense=settings.condense,
+        level=level,
+        go_on=request.yes,
+        scopes=scopes,
+        ignore=ignore,
+        merge=request.merge,
+        toolbox=settings.toolbox,
+        limits=settings.limits,
+        priority=request.priority,
+    )
+    notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
+    return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+
+
+def _folder(request: Request) -> Path:
+    folder = Path(request.repo).expanduser()
+    if not folder.is_dir():
+        raise BadRequest(f"--repo {request.repo}: there is no such folder")
+    folder = folder.resolve()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
+    return folder
+
+
+async def _fitted(
+    said: tuple[tuple[ScopeSource, ...], str, str], machine: Machine, folder: Path, remembers: Glances | None
+) -> Fitted:
+    """Hold what was said of an agent's scope against the machine, unless that was just done."""
+    key = ENCODER.encode(said)
+    fitted = remembers.scope(folder, key) if remembers else None
+    if fitted is None:
+        fitted = await scoping.fit(scoping.of_agent(*said), machine)
+        if remembers:
+            remembers.keep_scope(folder, key, fitted)
+    return fitted
+
+
+async def _level(request: Request, state: Path) -> Level:
+    held = await probe(state / "probe.json")
+    required = request.require or usual()
+    level = "none" if request.unsandboxed and required == "none" else held.level
+    if not at_least(level, required) and not request.unsandboxed:
+        wanting = held.lacks(required)
+        raise BadRequest(
+            f"the sandbox level `{required}` does not hold here: {wanting.reason}",
+            hint=f"{wanting.remedy}; or, for agents you trust with this machine: --allow-unsandboxed",
+        )
+    return level
+
+
+def _asked_scope(request: Request) -> list[ScopeSource]:
+    """Return what the command line says of the scope: the person's own word, so it comes last."""
+    found = [scope_file(Path(request.scope).expanduser())] if request.scope else []
+    net: Net | None = None
+    if request.net is not None:
+        words = tuple(word.strip() for word in request.net.split(",") if word.strip())
+        net = "on" if words == ("on",) else "off" if words == ("off",) else words
+    table = ScopeTable(read=request.read or None, write=request.write or None, env=request.env or None, net=net)
+    where = {name: f"--{name}" for name in ("read", "write", "env", "net")}
+    return [*found, ScopeSource(table=table, where=where)] if table != ScopeTable() else found
+
+
+def load(folder: Path, state: Path, *, trust: bool) -> Config:
+    """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
+    file = folder / REPOSITORY_FILE
+    trusts = Trust(state)
+    if trust and file.is_file():
+        trusts.add(fingerprint(file))
+    trusted = file.is_file() and trusts.has(fingerprint(file))
+    settings = reading.load(folder, trusted=trusted)
+    for table in ("workspace", "hooks", "mcp"):
+        if table not in settings.untrusted:
+            continue
+        raise Untrusted(
+            f"{settings.untrusted[table]}: [{table}] can start programs, and you have not trusted this file",
+            hint="read it, then `corral trust`, or run with --trust",
+        )
+    return settings
+
+
+async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:
+    """Return the commit to start from, and the branch to land on."""
+    repository = found.repository
+    if named is None:
+        if found.head is None and found.branch is None:
+            raise BadRequest(f"{repository.folder}: HEAD names no commit", hint="check a branch out, or say --base")
+        return found.head, found.branch
+    base = await repository.commit_of(named)
+    if base is None:
+        raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
+    listed = await repository.git("show-ref", "--verify", "--quiet", f"refs/heads/{named}", fine=(0, 1, 128))
+    return base, named if listed.code == 0 else found.branch
+
+
+async def _uncommitted(found: Found | None, named: str | None) -> list[str]:
+    if found is None or named is not None or not (found.repository.folder / ".git").exists():
+        return []
+    repository = found.repository
+    quiet, _ = await asyncio.gather(merging.neutral(repository), repository.identity())
+    listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
+    count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
+    files = "1 file is" if count == 1 else f"{count} files are"
+    return [f"{files} not committed: agents start from the last commit and do not see that"] if count else []

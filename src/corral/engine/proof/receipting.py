@@ -1,0 +1,46 @@
+"""The receipt of an attempt: made and sealed when its work is done, and noted on its commit."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+from corral import __version__
+from corral.engine.host import Host
+from corral.engine.talk.recorder import Recorder
+from corral.flow import Task
+from corral.model import Receipt
+from corral.rules import naming, receipts
+from corral.world import collecting
+from corral.world.sealing import made_key
+
+
+def made(recorder: Recorder, task: Task, host: Host, commit: str) -> Receipt:
+    """Make the receipt of an attempt that is done, without secrets, sealed with this machine's key."""
+    return receipts.seal(recorder.redactor.value(_unsealed(recorder, task, host, commit)), made_key(host.state))
+
+
+def _unsealed(recorder: Recorder, task: Task, host: Host, commit: str) -> Receipt:
+    record, attempt = recorder.record, recorder.attempt
+    return Receipt(
+        attempt=attempt.id,
+        agent=attempt.agent,
+        base=host.base,
+        commit=commit,
+        tree=record.tree,
+        diff_sha256=record.diff_sha256,
+        checks=attempt.checks,
+        cost=attempt.cost,
+        tokens=attempt.tokens,
+        sandbox=attempt.sandbox,
+        status=attempt.status,
+        task_sha256=hashlib.sha256(task.prompt.encode()).hexdigest(),
+        corral=__version__,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+async def note(host: Host, receipt: Receipt) -> None:
+    """Put the receipt on the commit that it is about."""
+    async with host.repository_lock():
+        await collecting.add_note(host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))

@@ -1,0 +1,82 @@
+"""Receipts, held against the repository and the store; and the checks once more, if asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.engine.host import Host
+from corral.engine.places import repository_of
+from corral.engine.proof import checking
+from corral.flow import Task
+from corral.model import AttemptRecord, CheckResult, Receipt, RunPlan
+from corral.rules import naming, receipts
+from corral.rules.receipts import Found, Verified
+from corral.world import sealing
+from corral.world.git import Repository
+from corral.world.store.sqlite import Store
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """All receipts of a run."""
+
+    run: str
+    holds: bool
+    receipts: tuple[Verified, ...]
+
+
+async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
+    """Look whether every receipt of a run still holds; a run without one proves nothing."""
+    plan = store.run(run).plan
+    repository = repository_of(plan, store.folder)
+    found: list[Verified] = []
+    for record in store.attempts(run):
+        if record.receipt is not None:
+            seen = await _found(record, record.receipt, plan, repository, store.folder)
+            if rerun and seen.commit:
+                again = await _again(record, record.receipt, plan, repository, store.folder)
+                seen = structs.replace(seen, again=again)
+            found.append(receipts.verify(record.receipt, seen))
+    return Verification(run=run, holds=bool(found) and all(each.holds for each in found), receipts=tuple(found))
+
+
+async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path) -> Found:
+    key = sealing.key(state)
+    if await repository.commit_of(receipt.commit) != receipt.commit:
+        return Found(attempt=record.attempt, commit=False, key=key)
+    base_there = receipt.base is None or await repository.commit_of(receipt.base) is not None
+    tree, hidden, note = await asyncio.gather(
+        repository.tree_of(receipt.commit),
+        repository.commit_of(naming.hidden_ref(receipt.attempt)),
+        repository.git("notes", f"--ref={naming.NOTES}", "show", receipt.commit, fine=(0, 1, 128)),
+    )
+    diff = await repository.patch_sha256(receipt.base, receipt.commit) if base_there else "unknown: the base is gone"
+    task = next((node.task for node in plan.flow.nodes if node.id == record.node), None)
+    filled = task is None or plan.flow.fills
+    return Found(
+        attempt=record.attempt,
+        commit=True,
+        tree=tree,
+        diff_sha256=diff,
+        hidden=hidden,
+        note=note.out if note.code == 0 else None,
+        task_sha256=None if filled or task is None else hashlib.sha256(task.prompt.encode()).hexdigest(),
+        key=key,
+    )
+
+
+async def _again(
+    record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path
+) -> tuple[CheckResult, ...]:
+    """Run the checks that a receipt tells of once more, on its commit, in a box like then."""
+    timeout = next((node.task.timeout_seconds for node in plan.flow.nodes if node.id == record.node), 3600.0)
+    host = Host(plan, Task(prompt="verify", timeout_seconds=timeout), repository, state, receipt.attempt)
+    await host.fit_again(receipt.agent)
+    commands = [check.command for check in receipt.checks]
+    if not commands:
+        return ()
+    folder = Path(record.folder).with_name(f"{receipt.attempt}-verify")
+    return tuple(await checking.run(host, folder, receipt.commit, commands, lambda _: None))

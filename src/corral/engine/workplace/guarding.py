@@ -1,0 +1,93 @@
+"""What an attempt tried and was not to do: hosts it asked for, files it wrote elsewhere; and secrets, never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from corral.config.places import person_file
+from corral.engine.host import Host
+from corral.engine.talk.recorder import Recorder
+from corral.engine.workplace.outfit import Outfit
+from corral.events import CalledTool, Event, Noted, Reached
+from corral.model import Violation
+from corral.rules import secrets
+from corral.rules.redact import Redactor, likely, passed
+from corral.rules.strays import Grounds, strays
+from corral.world import tripwire
+from corral.world.sandbox.confine import own_processes
+from corral.world.tripwire import Snapshot, Surroundings
+
+MOST_VIOLATIONS = 100  #: told of one attempt
+
+
+class Guard:
+    """Watches over one attempt."""
+
+    def __init__(self, recorder: Recorder, host: Host) -> None:
+        self._recorder, self._host = recorder, host
+        recorder.redactor = host.redactor
+        self._before: Snapshot | None = None
+        self.patch: str | None = None  #: where a foreign change of the checkout is kept
+
+    def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
+        """From here on nothing that is stored or shown holds a value that was given in confidence."""
+        of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
+        given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
+        given |= passed({name: os.environ[name] for name in names if name in os.environ})
+        self._host.redactor = self._recorder.redactor = Redactor({**likely(os.environ), **given, "toolbox": token})
+
+    def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+        """Take down that it asked for a host."""
+        self._recorder.emit(Reached(host, port, allowed, reason))
+        if not allowed:
+            self.violate([Violation("net", f"{host}:{port}")])
+
+    def heard(self, event: Event, own: Sequence[str]) -> None:
+        """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""
+        if isinstance(event, CalledTool):
+            host, home = self._host, str(Path.home())
+            grounds = Grounds(
+                own=tuple(own),
+                others=(str(host.repository.folder), str(host.state)),
+                secrets=secrets.patterns(home),
+                homes=(home,),
+            )
+            self.violate(strays(event.input, grounds))
+
+    def violate(self, found: Sequence[Violation]) -> None:
+        attempt = self._recorder.attempt
+        known = dict.fromkeys((*attempt.sandbox.violations, *found))
+        attempt.sandbox = structs.replace(attempt.sandbox, violations=tuple(known)[:MOST_VIOLATIONS])
+
+    async def look(self) -> None:
+        """Take down what no attempt may touch."""
+        self._before = await self._snapshot()
+
+    async def compare(self) -> None:
+        """Look again: a foreign write is saved as a patch, told, and fails the attempt."""
+        if self._before is None:
+            return
+        found = tripwire.differences(self._before, await self._snapshot())
+        told = tripwire.told(found, boxed=own_processes(self._host.level))
+        for note in told.notes:
+            self._recorder.emit(Noted(note))
+        if told.violations:
+            patch = await tripwire.save(self._host.repository, self._before, told.violations)
+            if patch:
+                self.patch = str(self._host.keep("foreign.patch", patch))
+            self.violate(told.violations)
+
+    async def _snapshot(self) -> Snapshot:
+        host = self._host
+        bare = host.level == "none"
+        around = Surroundings(
+            repository=host.repository,
+            state=host.state,
+            siblings=host.siblings() if bare else (),
+            watched=(person_file(),),
+        )
+        return await tripwire.look(around, thorough=bare)

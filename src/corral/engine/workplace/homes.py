@@ -1,0 +1,53 @@
+"""What lies in an agent's home: its files, the task's skills, what was handed on, a copy of its login."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine.workplace.outfit import Outfit
+from corral.flow import Task
+from corral.world import workspace
+
+if TYPE_CHECKING:
+    from corral.engine.host import Host
+
+
+def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
+    """Lay files into HOME, and a copy of the login beside them."""
+    for name, content in {**_skills(host.task), **_handed(host.task), **files}.items():
+        workspace.write_below(home, name, io.BytesIO(content), host.owner)
+    for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
+        source = dressed.login_file(name)
+        if source is None:
+            workspace.remove_below(home, name)  # one of another account may lie there
+        else:
+            host.logins.append(name)
+            workspace.write_below(home, name, io.BytesIO(source.read_bytes()), host.owner)
+
+
+def put(host: Host, folder: Path, name: str, content: bytes) -> None:
+    """Lay something into the agent's HOME, without secrets."""
+    workspace.write_below(folder / "home", name, io.BytesIO(host.redactor.data(content)), host.owner)
+
+
+def forget_logins(host: Host, folder: Path) -> None:
+    """Take a person's login out of a workspace that stays."""
+    for name in host.logins:
+        workspace.remove_below(folder / "home", name)
+
+
+def _skills(task: Task) -> dict[str, bytes]:
+    """Return the files of the task's skills, as they are to lie in HOME."""
+    found: dict[str, bytes] = {}
+    for name, place in task.skills:
+        for file in sorted(Path(place).rglob("*")):
+            if file.is_file() and not file.is_symlink():
+                found[f"skills/{name}/{file.relative_to(place)}"] = file.read_bytes()
+    return found
+
+
+def _handed(task: Task) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in task.handed}
