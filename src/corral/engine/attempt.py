@@ -7,15 +7,10 @@ import contextlib
 import time
 from pathlib import Path
 
-from msgspec import structs
-
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine.host import Ears, Host
-from corral.engine.paying import accounts, cheaper
+from corral.engine.paying.admission import Admission
 from corral.engine.paying.cheaper import Dress
-from corral.engine.paying.purse import Terms
-from corral.engine.paying.turnstile import Turnstile
-from corral.engine.planning import forms
 from corral.engine.proof import judgement, receipting, scoring
 from corral.engine.proof.evidence import Evidence
 from corral.engine.talk.letterbox import Letterbox
@@ -31,11 +26,11 @@ from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
-from corral.money import Refusal
-from corral.rules import budget, judge, lanes, naming, prompt
+from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.world import merging, workspace
 from corral.world.process import Limits
+from corral.world.workspace import Workspace
 
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
@@ -45,13 +40,12 @@ class AttemptCourse:
 
     def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.recorder, self.node, self._dress, self.host = recorder, node, dress, host
+        self.recorder, self.node, self.host = recorder, node, host
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._paused = False
-        self._turnstile: Turnstile | None = None
-        self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
+        self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
         self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
@@ -90,7 +84,7 @@ class AttemptCourse:
     # --- the steps
 
     async def _work(self) -> None:
-        record, task = self.record, self.node.task
+        record = self.record
         record.started = time.time()
         self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
         self.attempt.sandbox = SandboxReport(self.host.level)
@@ -98,40 +92,54 @@ class AttemptCourse:
             record.outcome = "stopped"
             self.recorder.step("collected")
             return
-        dressed = await self._dressed()
-        if not await self._may_start(dressed):
+        dressed = await self._admission.dressed()
+        if not await self._admission.may_start(dressed):
             return
         self._hooks = dressed.hooks
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
-        fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
-        self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
-        if is_open(self.host.level, fitted.scope.net):
-            self.attempt.sandbox = SandboxReport(self.host.level, net="open")
-        self.host.boxes.fitted = fitted
-        guide = ""
-        if record.continues:
-            made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
-            told = self._going_on()
-        else:
-            await starting.find_base(self.recorder, self.node, self.host)
-            if record.candidates:
-                self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
-            made, _ = await asyncio.gather(
-                self.host.make(self.folder, record.start or self.host.base), self._guard.look()
-            )
-            guide = briefing.guide(made.tree, dressed.agent.facts.reads)
-            told = self._told(guide)
+        self._confine(dressed)
+        made, guide, told = await self._moved_in(dressed)
         letters = self._letterbox(dressed)
         told = "\n\n".join(filter(None, (told, letters.words() if letters and not record.continues else "")))
         told = self._turns.shaped(told, dressed)
-        for note in await self.host.fit(made, fitted):
+        for note in await self.host.fit(made, self.host.boxes.fitted):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers, self.attempt.cost = (), Cost()
         self.recorder.step("working")
-        asked = AgentTask(
+        scene = Scene(made, dressed, self._limits(), self._ears(), guide)
+        why = await self._worked(scene, self._asked(dressed, told), letters)
+        if self.host.boxes.memory_kills:
+            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
+        self._take(why)
+        self.recorder.step("worked")
+
+    def _confine(self, dressed: Outfit) -> None:
+        """Settle what its box will show and let through, and which words must never be told on."""
+        fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
+        self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
+        if is_open(self.host.level, fitted.scope.net):
+            self.attempt.sandbox = SandboxReport(self.host.level, net="open")
+        self.host.boxes.fitted = fitted
+
+    async def _moved_in(self, dressed: Outfit) -> tuple[Workspace, str, str]:
+        """Make its workspace, or take over the one it goes on in; return it, what guides it there and its prompt."""
+        record = self.record
+        if record.continues:
+            made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
+            return made, "", self._going_on()
+        await starting.find_base(self.recorder, self.node, self.host)
+        if record.candidates:
+            self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
+        made, _ = await asyncio.gather(self.host.make(self.folder, record.start or self.host.base), self._guard.look())
+        guide = briefing.guide(made.tree, dressed.agent.facts.reads)
+        return made, guide, self._told(guide)
+
+    def _asked(self, dressed: Outfit, told: str) -> AgentTask:
+        record = self.record
+        return AgentTask(
             prompt=told,
             workspace="",
             home="",
@@ -139,17 +147,12 @@ class AttemptCourse:
             session=self.attempt.session if record.continues else None,
             interrupted=record.continues is not None,
             budget_usd=self.recorder.purse.left(),
-            read_only=task.read_only,
+            read_only=self.node.task.read_only,
             number=self.attempt.number,
             mcp=dressed.servers(),
             asks=dressed.profile.permissions == "ask",
             schema=self._turns.schema(dressed),
         )
-        why = await self._worked(Scene(made, dressed, self._limits(), self._ears(), guide), asked, letters)
-        if self.host.boxes.memory_kills:
-            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
-        self._take(why)
-        self.recorder.step("worked")
 
     def _told(self, guide: str) -> str:
         if self.node.kind == "run":
@@ -163,7 +166,7 @@ class AttemptCourse:
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self._has_tools() else None
-        return Ears(self._hear, self._guard.reached, self._meter, tools, self._turnstile)
+        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -184,77 +187,9 @@ class AttemptCourse:
         letterbox = Letterbox(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
 
-    async def _dressed(self) -> Outfit:
-        """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
-        dressed = await forms.as_installed(self._dress(self.attempt.agent, self.attempt.account), self.host.state)
-        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
-        self.attempt.account = dressed.account
-        most, name = dressed.profile.requests_per_minute, self.attempt.known_as
-        turnstile = self._turnstile = Turnstile(self.recorder.store, name, most, self._say)
-        self.recorder.back_at = lambda: turnstile.back_at
-        self._others = () if self.record.chosen else dressed.others
-        cooling = self.recorder.cooldown() if self._others else None
-        other = accounts.free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
-        if cooling and other:
-            self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
-            self.attempt.account = other
-            return await self._dressed()
-        return dressed
-
-    async def _may_start(self, dressed: Outfit) -> bool:
-        """Look whether its agent has quota and there is money for it; hold that money."""
-        self.record.cost_usd = 0.0 if self.node.kind == "run" else dressed.profile.cost_usd
-        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
-            until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
-            self._park(min(until or cooling[0], cooling[0]), cooling[1])
-            return False
-        refusal = await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo)
-        if refusal is None:
-            return True
-        error = self._cheaper(refusal) if dressed.budget.cheaper else None
-        self.record.outcome, self.attempt.error = "over_budget", error or self._out_of_money()
-        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
-        self.recorder.step("collected")
-        return False
-
-    def _cheaper(self, refusal: Refusal) -> Failure | None:
-        """Look for an agent that may step in and that fits what is left; say why it does."""
-        tried = {each.attempt.agent for each in self.recorder.store.attempts(self.record.run)
-                 if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
-        choices = [choice for choice in self.node.fallback if choice.name not in tried]
-        kind = self.node.task.type
-        found = cheaper.cheapest(self.recorder.store, self._dress, choices, kind, refusal.left)
-        if found is None:
-            return None
-        self.record.cheaper = found[0]
-        words = f"{budget.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
-        return Failure("budget", words)
-
-    def _terms(self, dressed: Outfit) -> Terms:
-        plan = self.host.plan
-        facts = dressed.agent.facts
-        return Terms(
-            budget=dressed.budget,
-            fixed_usd=dressed.profile.cost_usd,
-            local=facts.local or self.node.kind == "run",
-            tells=facts.reports_cost or facts.reports_tokens,
-            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
-            sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
-            go_on=plan.go_on,
-        )
-
     def _has_tools(self) -> bool:
         """Tell whether it may talk to others; a judge may not, for it is not to know whose work it compares."""
         return self.host.plan.toolbox.enabled and not self.record.candidates
-
-    def _park(self, until: float, reason: str) -> None:
-        """End an attempt before it starts: its agent's quota is known to be used up."""
-        self.record.until, self.record.outcome = until, "limited"
-        self.attempt.error = Failure(
-            "rate_limit", f"{self.attempt.known_as} is limited, as another run found out: {reason}"
-        )
-        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
-        self.recorder.step("collected")
 
     def stop(self) -> None:
         """End it, and keep its work."""
@@ -318,37 +253,14 @@ class AttemptCourse:
         self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
         purse = self.recorder.purse
         if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
-            verdict = Verdict("over_budget", self._out_of_money())
+            verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":
-            verdict = self._elsewhere(verdict, verdict.error)
+            verdict = self._admission.elsewhere(verdict, verdict.error)
         self.record.outcome = verdict.status if verdict else "done"
         self.attempt.error = verdict.error if verdict else None
         if ended:
             self.record.denied = ended.denied
         self.attempt.cost = purse.cost()
-
-    def _elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
-        """Look for another account to go on with where its own is limited; else wait for the first that is back."""
-        store, now = self.recorder.store, time.time()
-        if (other := accounts.free(store, self.record, self._others, now)) is None:
-            names = (*self._others, self.attempt.account or "")
-            if self._others and (until := accounts.soonest(store, self.attempt.agent, names, now)):
-                self.record.until = until
-            return verdict
-        self.record.elsewhere = other
-        words = f"account `{self.attempt.account}` is limited: {error.message}; going on with `{other}`"
-        return Verdict(verdict.status, structs.replace(error, message=words))
-
-    def _out_of_money(self) -> Failure:
-        """Say which limit stopped it, and ask a person whether it may go on."""
-        purse = self.recorder.purse
-        question = purse.question()
-        if question:
-            entry = self._desk.ask(question)
-            if not entry.open:  # that was answered, and is used up again
-                entry = self._desk.ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
-            return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
-        return Failure("budget", purse.too_long or "its own limit of money is used up")
 
     async def _collect(self) -> None:
         taken, _ = await asyncio.gather(

@@ -1,0 +1,128 @@
+"""Whether an attempt may start and go on: on which account, with which money; and what else there is if not."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import structs
+
+from corral.engine.host import Host
+from corral.engine.paying import accounts, cheaper
+from corral.engine.paying.cheaper import Dress
+from corral.engine.paying.purse import Terms
+from corral.engine.paying.turnstile import Turnstile
+from corral.engine.planning import forms
+from corral.engine.talk.recorder import Recorder
+from corral.engine.workplace.outfit import Outfit
+from corral.events import Noted
+from corral.flow import Node
+from corral.model import Failure
+from corral.money import Refusal
+from corral.rules import budget
+from corral.rules.judge import Verdict
+
+
+class Admission:
+    """The quota and the money of one attempt: asked for before it starts, and when it was ended for want of them."""
+
+    def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host) -> None:
+        self.recorder, self.node, self.host, self._dress = recorder, node, host, dress
+        self.record, self.attempt = recorder.record, recorder.attempt
+        self.turnstile: Turnstile | None = None
+        self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
+
+    async def dressed(self) -> Outfit:
+        """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
+        dressed = await forms.as_installed(self._dress(self.attempt.agent, self.attempt.account), self.host.state)
+        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        self.attempt.account = dressed.account
+        most, name = dressed.profile.requests_per_minute, self.attempt.known_as
+        turnstile = self.turnstile = Turnstile(self.recorder.store, name, most, self._say)
+        self.recorder.back_at = lambda: turnstile.back_at
+        self._others = () if self.record.chosen else dressed.others
+        cooling = self.recorder.cooldown() if self._others else None
+        other = accounts.free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
+        if cooling and other:
+            self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
+            self.attempt.account = other
+            return await self.dressed()
+        return dressed
+
+    async def may_start(self, dressed: Outfit) -> bool:
+        """Look whether its agent has quota and there is money for it; hold that money."""
+        self.record.cost_usd = 0.0 if self.node.kind == "run" else dressed.profile.cost_usd
+        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
+            until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
+            self._park(min(until or cooling[0], cooling[0]), cooling[1])
+            return False
+        refusal = await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo)
+        if refusal is None:
+            return True
+        error = self._cheaper(refusal) if dressed.budget.cheaper else None
+        self.record.outcome, self.attempt.error = "over_budget", error or self.out_of_money()
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
+        return False
+
+    def elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
+        """Look for another account to go on with where its own is limited; else wait for the first that is back."""
+        store, now = self.recorder.store, time.time()
+        if (other := accounts.free(store, self.record, self._others, now)) is None:
+            names = (*self._others, self.attempt.account or "")
+            if self._others and (until := accounts.soonest(store, self.attempt.agent, names, now)):
+                self.record.until = until
+            return verdict
+        self.record.elsewhere = other
+        words = f"account `{self.attempt.account}` is limited: {error.message}; going on with `{other}`"
+        return Verdict(verdict.status, structs.replace(error, message=words))
+
+    def out_of_money(self) -> Failure:
+        """Say which limit stopped it, and ask a person whether it may go on."""
+        purse = self.recorder.purse
+        question = purse.question()
+        if question:
+            entry = self.recorder.desk().ask(question)
+            if not entry.open:  # that was answered, and is used up again
+                entry = self.recorder.desk().ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
+            return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
+        return Failure("budget", purse.too_long or "its own limit of money is used up")
+
+    # --- parts
+
+    def _park(self, until: float, reason: str) -> None:
+        """End an attempt before it starts: its agent's quota is known to be used up."""
+        self.record.until, self.record.outcome = until, "limited"
+        self.attempt.error = Failure(
+            "rate_limit", f"{self.attempt.known_as} is limited, as another run found out: {reason}"
+        )
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
+
+    def _cheaper(self, refusal: Refusal) -> Failure | None:
+        """Look for an agent that may step in and that fits what is left; say why it does."""
+        tried = {each.attempt.agent for each in self.recorder.store.attempts(self.record.run)
+                 if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
+        choices = [choice for choice in self.node.fallback if choice.name not in tried]
+        kind = self.node.task.type
+        found = cheaper.cheapest(self.recorder.store, self._dress, choices, kind, refusal.left)
+        if found is None:
+            return None
+        self.record.cheaper = found[0]
+        words = f"{budget.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
+        return Failure("budget", words)
+
+    def _terms(self, dressed: Outfit) -> Terms:
+        plan = self.host.plan
+        facts = dressed.agent.facts
+        return Terms(
+            budget=dressed.budget,
+            fixed_usd=dressed.profile.cost_usd,
+            local=facts.local or self.node.kind == "run",
+            tells=facts.reports_cost or facts.reports_tokens,
+            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
+            sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
+            go_on=plan.go_on,
+        )
+
+    def _say(self, text: str) -> None:
+        self.recorder.emit(Noted(text))
