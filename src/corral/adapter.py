@@ -9,11 +9,14 @@ from msgspec import Struct, field
 
 from corral.flow import Grade
 
+Method = Literal["cli", "acp", "api"]
+
 
 class AgentProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
 
     like: str | None = None  #: the known agent that this one is, but for what is said here
+    method: Method | None = None  #: how it is driven, where there are several ways
     program: str | None = None
     model: str | None = None
     models: Mapping[Grade, str] = field(default_factory=dict[Grade, str])  #: where `auto` chose the agent: by grade

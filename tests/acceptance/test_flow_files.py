@@ -281,6 +281,17 @@ def test_templates_are_right_and_begin_a_file(corral: Corral) -> None:
     assert corral("flow", "new", "nosuch").code == 2
 
 
+def test_templates_tell_how_their_flows_went_here(corral: Corral) -> None:
+    repo = corral.repo()
+    for command, code in (("true", 0), ("false", 1)):
+        file = corral.root / f"{command}.yaml"
+        file.write_text(f"name: lint\nnodes:\n  look: {{run: '{command}'}}\n")
+        assert corral("flow", "run", file, "--repo", repo.folder).code == code
+    told = {each["template"]: (each["done"], each["runs"]) for each in corral("flow", "new", "--json").json}
+    assert (told["lint"], told["tdd"]) == ((1, 2), (0, 0))
+    assert "1/2" in corral("flow", "new").out
+
+
 def test_the_schema_of_flow_files(corral: Corral) -> None:
     schema = corral("flow", "schema").json
     assert schema["required"] == ["nodes"]

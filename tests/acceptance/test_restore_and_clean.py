@@ -153,3 +153,20 @@ def test_a_run_that_is_not_over_is_left_alone(corral: Corral) -> None:
         until(lambda: list(corral.home.glob("workspaces/*/work/x.txt")), "it works")
         assert corral("clean", "--keep", "0", "--json").json == []
         assert list(corral.home.glob("workspaces/*/work/x.txt"))
+
+
+def test_what_agents_said_is_cleaned_from_the_database_and_how_it_went_stays(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    said = "w" * 2000
+    agent = corral.agent("talker", f"i=0; while [ $i -lt 8000 ]; do echo {said}$i; i=$((i+1)); done; echo x > w.txt")
+    run = corral("run", "t", "--repo", repo.folder, "--agent", agent, "--json").json["run"]
+    database = corral.home / "corral.db"
+    before = database.stat().st_size
+    assert said in corral("logs", run).out
+    assert corral("clean", "--keep", "0", "--dry-run").code == 0
+    assert said in corral("logs", run).out
+    assert corral("clean", "--keep", "0").code == 0
+    assert said not in corral("logs", run).out
+    assert "done" in corral("logs", run).out
+    assert corral("show", run, "--json").json["status"] == "done"
+    assert database.stat().st_size < before / 2

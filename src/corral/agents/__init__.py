@@ -51,6 +51,10 @@ BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
 }
 
 
+#: The agent of ours that asks the same models, without their own program.
+MODELS_OF = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+
+
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:
     """List every agent that can be asked for by name."""
     spoken = (acp.PREFIX + name for name in acp.PRESETS if name not in acp.ALIASES)
@@ -62,6 +66,8 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     profile = profiles.get(name, AgentProfile())
     if profile.like:
         return _alike(name, profile, profiles)
+    if profile.method in ("acp", "api"):
+        return _driven_by(profile.method, name, profile, profiles)
     if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
         return acp.of_command(name, profile)
     if profile.command:
@@ -95,6 +101,15 @@ def _alike(name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile
         return find(known, {**profiles, known: structs.replace(profile, like=None)})
     except BadRequest as error:
         raise BadRequest(f"[agents.{name}] like: {error}", hint=error.hint) from error
+
+
+def _driven_by(method: str, name: str, profile: AgentProfile, profiles: Mapping[str, AgentProfile]) -> Agent:
+    """Return the same agent as it is reached in another way: by the protocol of editors, or its models alone."""
+    known = {kin: acp.PREFIX + kin for kin in acp.PRESETS} if method == "acp" else MODELS_OF
+    if name not in known:
+        hint = f"known: {', '.join(sorted(known))}"
+        raise BadRequest(f'[agents.{name}] method: `{name}` cannot be driven by "{method}"', hint=hint)
+    return find(known[name], {**profiles, known[name]: structs.replace(profile, method=None)})
 
 
 def _acp(name: str, profile: AgentProfile) -> Agent:

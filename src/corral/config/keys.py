@@ -43,6 +43,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
     "agents.*": (
         "like",
+        "method",
         "program",
         "model",
         "models",
@@ -92,4 +93,4 @@ LISTS = ("hooks", "routing")  #: of tables
 
 
 #: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
-POWERFUL = ("program", "command", "env", "settings", "hosts", "account", "rotate")
+POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "account", "rotate")

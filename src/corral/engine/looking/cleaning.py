@@ -22,6 +22,7 @@ from corral.rules.cleaning import Ended, Limits
 from corral.world import merging, snapshots, workspace
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
+from corral.world.store import history
 from corral.world.store.sqlite import Store
 
 EXPIRES_DAYS = 30
@@ -54,7 +55,10 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
             cleaned = await _attempt(store, records[run], record, why, dry=dry)
             if cleaned.removed or cleaned.trouble:
                 done.append(cleaned)
+        if not dry:
+            history.forget_words(store, run)
     if not dry:
+        store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
     return done

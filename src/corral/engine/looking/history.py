@@ -12,7 +12,7 @@ from corral.errors import StoreTrouble
 from corral.events import Condensed, Stored
 from corral.model import OPEN, Run, Status
 from corral.world.notice import Bell
-from corral.world.store import paging
+from corral.world.store import history, paging
 from corral.world.store.sqlite import RunLine, Store
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class History:
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""
         return paging.counts(self._store)
+
+    def flow_records(self) -> dict[str, tuple[int, int]]:
+        """Return for each flow, by its name, how many runs of it ended and how many of them well."""
+        return history.flow_records(self._store)
 
     def attempt_counts(self) -> list[tuple[str, str, int, float]]:
         """Return agent, status, how many attempts, and what is known of their cost."""

@@ -17,7 +17,7 @@ from corral.engine.planning.submit import Submission
 from corral.errors import BadFlow, BadRequest
 from corral.frontends.cli.driving import in_foreground
 from corral.frontends.cli.flow_file import flow_request
-from corral.frontends.cli.look import json_option
+from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import detached, submitted
 from corral.frontends.cli.words import table
@@ -118,6 +118,16 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
     return in_foreground(work, quiet=quiet, as_json=as_json)
 
 
+def _templates(ran: dict[str, tuple[int, int]], *, as_json: bool) -> str:
+    """List the templates, with how runs of flows of these names went here."""
+    rows = [(each, *ran.get(each, (0, 0)), template(each).partition("\n")[0].lstrip("# ")) for each in template_names()]
+    if as_json:
+        keys = ("template", "runs", "done", "what")
+        return msgspec.json.encode([dict(zip(keys, row, strict=True)) for row in rows]).decode()
+    shown = [(name, f"{done}/{count}" if count else "-", what) for name, count, done, what in rows]
+    return "\n".join(table(("template", "done", "what it does"), shown))
+
+
 @flow.command()
 @click.argument("name", required=False)
 @click.argument("file", required=False)
@@ -125,10 +135,8 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
 def new(name: str | None, file: str | None, *, as_json: bool) -> int:
     """Begin a flow file from a template: NAME.yaml, or FILE. Without a name, list the templates."""
     if name is None:
-        rows = [(each, template(each).partition("\n")[0].lstrip("# ")) for each in template_names()]
-        listed = [{"template": each, "what": what} for each, what in rows]
-        text = msgspec.json.encode(listed).decode() if as_json else "\n".join(table(("template", "what it does"), rows))
-        click.echo(text)
+        with engine() as opened:
+            click.echo(_templates(opened.history.flow_records(), as_json=as_json))
         return 0
     text = template(name)
     target = Path(file or f"{name}.yaml")

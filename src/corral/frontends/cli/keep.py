@@ -42,7 +42,7 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @json_option
 def clean(*, older: str | None, keep: int | None, disk: str | None, dry_run: bool, as_json: bool) -> None:
-    """Remove workspaces, logs, branches and refs of ended runs.
+    """Remove workspaces, logs, branches and refs of ended runs, and what their agents said; how they went stays.
 
     Work that no branch has is never just deleted: a hidden ref keeps it for 30 more days, and `corral restore` finds
     it there. Work that was merged, also squashed or rebased, is recognised.

@@ -20,6 +20,7 @@ from corral.money import dollars
 from corral.world.notice import Rope
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
+MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 
@@ -287,6 +288,17 @@ class Store:
             return cast("str", self._db.execute("PRAGMA integrity_check").fetchone()[0])
         except sqlite3.DatabaseError as error:
             return str(error)
+
+    def give_back(self) -> None:
+        """Give room that deleted rows left back to the disk, if it is much; not while others are at work here."""
+        pages, free, size = (
+            cast("int", self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        if free * size > MUCH_ROOM and free * 4 > pages:
+            with contextlib.suppress(sqlite3.OperationalError):
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def changed(self) -> int:
         """Return a number that differs when another process has written."""
