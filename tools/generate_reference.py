@@ -48,7 +48,9 @@ MEANINGS: dict[str, dict[str, str]] = {
         "idle": "how long an agent may be silent, as `--idle`",
     },
     "agents.*": {
-        "method": "how a known agent is driven: by its own command line, by the Agent Client Protocol (as `acp:NAME`), or only its models, by our own loop (`claude` as `anthropic`, `codex` as `openai`, `gemini` as `google`)",
+        "method": "how a known agent is driven: by its own command line, by the Agent Client Protocol (as "
+        "`acp:NAME`), or only its models, by our own loop (`claude` as `anthropic`, `codex` as `openai`, `gemini` as "
+        "`google`)",
         "like": "an agent of your own that is this known one, with what is said here besides; its table holds too",
         "program": "where the program of a built-in agent lies; else it is looked for on `PATH`",
         "model": "the model to ask for; for `scripted` the script to play",
