@@ -14,16 +14,19 @@ from pathlib import Path
 from bench.measure import Promise, interleaved
 from corral.adapter import HangUp, Line
 from corral.agents.claude import ClaudeConversation
-from corral.engine.looking.logs import Log
+from corral.engine.looking.logs import CleanLog, Log
 from corral.engine.talk.recorder import Recorder
 from corral.flow import AgentChoice, Task
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
 from corral.rules import strategies
+from corral.rules.redact import Redactor
 from corral.world import process
 from corral.world.process import Limits, Start
 from corral.world.store.sqlite import Store
 
 LINES = 10_000
+CHUNK = 24  #: lines: a pipe holds 64 KB
+SECRETS = {"ANTHROPIC_API_KEY": "sk-scripted-0123456789", "toolbox": "q9V1x8Zc0LmT4r7YbN2sKd"}  #: as an attempt has
 
 
 def measure() -> list[Promise]:
@@ -66,7 +69,7 @@ def _append(place: Path, lines: list[bytes]) -> None:
 
 
 def _ingest(place: Path, lines: list[bytes]) -> None:
-    """Do to every line what the host does: raw log, typed events, event log."""
+    """Do to every line what the host does: raw log without secrets, typed events, event log."""
     folder = place / f"store-{time.monotonic_ns()}"
     store = Store(folder)
     plan = RunPlan(
@@ -75,12 +78,15 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
     store.add_run(RunRecord(id="run", status="running", reason=None, plan=plan, created=0.0))
     attempt = AttemptRecord(attempt=Attempt(id="run-1", agent="claude"), run="run", node="main")
     recorder = Recorder(attempt, store, lambda _: None, Task(prompt="x"))
-    log, conversation = Log(folder / "stdout.log"), ClaudeConversation()
-    for line in lines:
-        log.write(line + b"\n")
-        for event in conversation.read(line.decode(errors="replace")):
-            if not isinstance(event, Line | HangUp):
-                recorder.emit(event)
+    recorder.redactor = Redactor(SECRETS)
+    log, conversation = CleanLog(folder / "stdout.log", recorder.redactor), ClaudeConversation()
+    for first in range(0, len(lines), CHUNK):  # as they come through a pipe
+        chunk = lines[first : first + CHUNK]
+        log.write(b"".join(line + b"\n" for line in chunk))
+        for line in chunk:
+            for event in conversation.read(line.decode(errors="replace")):
+                if not isinstance(event, Line | HangUp):
+                    recorder.emit(event)
     log.close()
     store.close()
 

@@ -8,11 +8,14 @@ import uuid
 from itertools import pairwise
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.rules.redact import LONGEST_SHAPE, Redactor, Stream, likely
+from corral.events import Said
+from corral.rules.redact import LONGEST_SHAPE, SHORTEST, Redactor, Stream, _forms, likely
+from corral.rules.sieve import sieve
 
 SECRET = 'hunter2/with+odd "signs" & ünïcode'
 RANDOM = random.Random(7)
@@ -214,3 +217,21 @@ def test_little_is_held_back() -> None:
 def test_hostile_text_is_read_in_one_go(hostile: str) -> None:
     text = hostile * (400_000 // len(hostile))
     assert len(Redactor({"T": "0123456789abcdef"}).text(text)) > 0
+
+
+@given(
+    value=st.text(st.characters(exclude_categories=["Cs"]), min_size=SHORTEST, max_size=40),
+    before=st.text(max_size=5),
+    after=st.text(max_size=5),
+)
+def test_that_no_form_of_a_secret_hides_in_an_event_that_is_told_in_json(value: str, before: str, after: str) -> None:
+    redactor = Redactor({"KEY": value})
+    for form in _forms(value):
+        text = before + form.decode("utf-8", "surrogatepass") + after
+        assert redactor.may_hold(msgspec.json.encode(Said(text)))
+        assert redactor.may_hold(text.encode())
+
+
+@given(st.sets(st.binary(min_size=1, max_size=6), max_size=8), st.binary(max_size=60))
+def test_that_a_sieve_tells_of_each_of_its_words_and_of_nothing_else(words: set[bytes], data: bytes) -> None:
+    assert sieve(frozenset(words))(data) == any(word in data for word in words)

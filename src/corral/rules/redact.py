@@ -6,11 +6,13 @@ import base64
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from msgspec import Struct, structs
+
+from corral.rules.sieve import sieve
 
 SHORTEST = 8  #: a shorter value would be found in every second word
 LONGEST_SHAPE = 16384  #: no shape fits more than this, so no more is ever held back
@@ -55,6 +57,12 @@ SHAPES = {
 OPEN_KEY = re.compile(rb"-----BEGIN(?: [A-Z0-9 -]{0,70})?(?:[A-Za-z0-9+/=\s:,.\\-]){0,13000}\Z")
 
 
+class _Patterns(Struct, frozen=True):
+    begin: re.Pattern[bytes]
+    whole: re.Pattern[bytes]
+    exact: re.Pattern[bytes] | None
+
+
 class Redactor:
     """Replaces secrets. Made once for a run, from the values that its agents are given."""
 
@@ -63,21 +71,32 @@ class Redactor:
         for name, value in values.items():
             for form in _forms(value):
                 self._known.setdefault(form, name)
+        self.longest = max([LONGEST_SHAPE, *map(len, self._known)])
+        self.over_lines = [form for form in self._known if b"\n" in form]
+
+    @functools.cached_property
+    def may_hold(self) -> Callable[[bytes], bool]:
+        """Tells quickly whether bytes may hold a secret, also when they are JSON that tells of texts which do."""
+        told = (_in_json(form.decode("utf-8", "surrogatepass"), plain=False) for form in self._known)
+        return sieve(frozenset((*(begin.encode() for begin in SHAPES), *self._known, *told)))
+
+    @functools.cached_property
+    def _patterns(self) -> _Patterns:
         # The longest first: where one value begins another, the whole is meant.
         exact = b"|".join(re.escape(form) for form in sorted(self._known, key=lambda form: (-len(form), form)))
         begins = "|".join(map(re.escape, SHAPES)).encode()
         shapes = "|".join(SHAPES.values()).encode()
-        self._begin = re.compile(exact + b"|" + begins if exact else begins)
-        self._whole = re.compile(b"(?P<known>" + exact + b")|" + shapes if exact else shapes)
-        self._exact = re.compile(exact) if exact else None
-        self.longest = max([LONGEST_SHAPE, *map(len, self._known)])
-        self.over_lines = [form for form in self._known if b"\n" in form]
+        return _Patterns(
+            begin=re.compile(exact + b"|" + begins if exact else begins),
+            whole=re.compile(b"(?P<known>" + exact + b")|" + shapes if exact else shapes),
+            exact=re.compile(exact) if exact else None,
+        )
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
         data = text.encode("utf-8", "surrogatepass")
         # Most text holds none: that is found out quickly, and the text itself comes back.
-        return self.data(data).decode("utf-8", "surrogatepass") if self._begin.search(data) else text
+        return self.data(data).decode("utf-8", "surrogatepass") if self.may_hold(data) else text
 
     def value(self, value: T) -> T:
         """Return a value of any make without secrets in its texts; it is the same one where there are none."""
@@ -88,7 +107,7 @@ class Redactor:
             case str():
                 return self.text(value)
             case bytes():
-                return self.data(value) if self._begin.search(value) else value
+                return self.data(value) if self.may_hold(value) else value
             case Struct():
                 old = {name: getattr(value, name) for name in _texts(type(value))}
                 new = {name: self._value(part) for name, part in old.items()}
@@ -110,10 +129,13 @@ class Redactor:
 
     def cut(self, data: bytes, until: int) -> tuple[list[bytes], int]:
         """Return the bytes up to `until` without secrets, or up to a secret that lies across it, and where that is."""
+        if not self.may_hold(data):
+            return [data[:until]], until
         pieces: list[bytes] = []
         done = place = 0
-        while (begun := self._begin.search(data, place)) and begun.start() < until:
-            found = self._whole.match(data, begun.start())
+        search, match = self._patterns.begin.search, self._patterns.whole.match
+        while (begun := search(data, place)) and begun.start() < until:
+            found = match(data, begun.start())
             if not found:
                 place = begun.start() + 1
                 continue
@@ -133,7 +155,8 @@ class Redactor:
         if groups.get("known"):
             return self._named(match)
         kept = next((part for name, part in groups.items() if name != "known" and part), b"")
-        return (self._exact.sub(self._named, kept) if self._exact else kept) + b"[redacted]"
+        exact = self._patterns.exact
+        return (exact.sub(self._named, kept) if exact else kept) + b"[redacted]"
 
     def _named(self, match: re.Match[bytes]) -> bytes:
         return f"[redacted {self._known[match.group()]}]".encode()
@@ -208,9 +231,9 @@ def _forms(value: str) -> Iterator[bytes]:
     raw = value.encode("utf-8", "surrogatepass")
     yield raw
     for plain in (True, False):
-        once = json.dumps(value, ensure_ascii=plain)[1:-1]
-        yield once.encode("utf-8", "surrogatepass")
-        yield json.dumps(once, ensure_ascii=plain)[1:-1].encode("utf-8", "surrogatepass")  # JSON told in JSON
+        once = _in_json(value, plain=plain)
+        yield once
+        yield _in_json(once.decode("utf-8", "surrogatepass"), plain=plain)  # JSON told in JSON
     yield quote(raw, safe="").encode()
     yield quote(raw).encode()
     yield quote_plus(raw).encode()
@@ -219,6 +242,10 @@ def _forms(value: str) -> Iterator[bytes]:
     lines = [line.strip() for line in value.splitlines()]
     if len(lines) > 1:
         yield from (line.encode("utf-8", "surrogatepass") for line in lines if len(line) >= 20)
+
+
+def _in_json(value: str, *, plain: bool) -> bytes:
+    return json.dumps(value, ensure_ascii=plain)[1:-1].encode("utf-8", "surrogatepass")
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:

@@ -99,8 +99,10 @@ class Recorder:
         if isinstance(event, Limited) and event.until is None:
             # Many agents swallow what their provider says of it; what passes by us is heard there.
             event = Limited(event.message, quota.until(event.message, time.time(), zone) or self.back_at())
-        event = self.redactor.value(event)
         body = ENCODER.encode(event)
+        if self.redactor.may_hold(body):  # most hold none: then nothing in them is looked at one by one
+            event = self.redactor.value(event)
+            body = ENCODER.encode(event)
         if vital:
             self._act_on(event)
         elif isinstance(event, Filled) and self.gauge is not None:
