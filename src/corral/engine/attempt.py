@@ -54,7 +54,7 @@ class AttemptCourse:
         self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
-        self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
+        self._questions = Questions(self.recorder, self._desk, node.task.idle_seconds, self)
         self._turns = Turns(recorder, node, host, toolbox)
 
     async def carry_out(self) -> None:
