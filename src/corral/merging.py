@@ -49,6 +49,15 @@ class Take(Struct, frozen=True):
     who: str  #: attempt: its id, number, agent or agent:model
     hunks: tuple[int, ...] = ()  #: numbers from 1; none: the whole file
 
+    @property
+    def words(self) -> str:
+        """Name it as a person types it."""
+        return f"{self.named}={self.who}"
+
+    @property
+    def named(self) -> str:
+        return self.path + (f"#{','.join(map(str, self.hunks))}" if self.hunks else "")
+
 
 class Hunk(Struct, frozen=True, kw_only=True):
     """A numbered piece of a change."""

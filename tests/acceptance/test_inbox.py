@@ -29,6 +29,13 @@ def the_entry(corral: Corral) -> dict[str, Any]:
     return until(lambda: corral("inbox", "--json").json, "something waits")[0]
 
 
+def statuses(corral: Corral) -> list[str]:
+    """Return how the last run stands: in the list, as a whole, its node, its attempt."""
+    run = corral("show", "@last", "--json").json
+    (node,) = run["nodes"]
+    return [corral("ls", "--json").json[0]["status"], run["status"], node["status"], node["attempts"][0]["status"]]
+
+
 def test_the_answer_reaches_the_agent_that_waits(corral: Corral, repo: Repo) -> None:
     told = corral.root / "told.json"
     corral.config(f'[notify]\ncommand = "cat > {told}"')
@@ -37,6 +44,8 @@ def test_the_answer_reaches_the_agent_that_waits(corral: Corral, repo: Repo) -> 
         assert (entry["kind"], entry["text"], entry["choices"]) == ("question", "Which name?", [])
         assert entry["deadline"] > entry["created"]
         assert entry["default"]
+        assert statuses(corral) == ["waiting"] * 4  # as long as its agent can do nothing else
+        assert f"corral answer {entry['id']} TEXT" in corral("show", "@last").out
         answered = corral("answer", entry["id"], "Anna")
         assert answered.code == 0, answered
         outcome = run.end()
@@ -87,6 +96,7 @@ text = "{prompt}"
 """)
     with corral.going("run", "t", "--repo", repo.folder, "--agent", script, "--json") as run:
         entry = the_entry(corral)
+        assert statuses(corral) == ["running"] * 4
         assert corral("answer", entry["id"], "Anna").code == 0
         until(lambda: corral("inbox", "--all", "--json").json[0]["outcome"], "the answer is passed on")
         (tree,) = (corral.home / "workspaces").glob("*/work")

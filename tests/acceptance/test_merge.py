@@ -240,6 +240,11 @@ def test_a_name_that_several_attempts_have_is_refused(corral: Corral) -> None:
     preview = corral("merge", "@last", "--take", both, "--preview", "--json")
     assert sorted(preview.json["files"]) == ["one.txt", "two.txt"]
     assert corral("merge", "@last", "--pick", "scripted:two.toml").code == 0
+    run, shown = corral("show", "@last", "--json").json, corral("show", "@last").out
+    assert run["merge"]["attempts"] == [f"{run['run']}-2"]
+    assert f"merged   into main as {repo.head[:12]}: {run['run']}-2 by scripted (two.toml)\n" in shown
+    raced = [line.split()[2] for line in shown.splitlines() if line.startswith(("agent  ", "beside "))]
+    assert sorted(name[:9] for name in raced) == ["(one.toml", "(two.toml"]
     assert [name for name in ("one.txt", "two.txt") if (repo.folder / name).exists()] == ["two.txt"]
 
 
@@ -261,6 +266,8 @@ def test_another_attempt_of_a_node_is_not_landed_on_top_of_one(corral: Corral) -
 
     both = ("--take", "one.txt=1,two.txt=2")
     assert corral("merge", "@last", *both).code == 0
+    assert corral("show", "@last", "--json").json["merge"]["taken"] == ["one.txt=1", "two.txt=2"]
+    assert ": one.txt=1, two.txt=2 of " in corral("show", "@last").out
     assert corral("merge", "@last", *both).code == 0
     repo.git("rm", "--quiet", "one.txt")
     repo.git("commit", "--quiet", "-m", "not that one")

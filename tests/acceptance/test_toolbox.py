@@ -103,6 +103,7 @@ def test_a_person_is_asked_and_the_answer_comes_back(corral: Corral, repo: Repo)
     with going(corral, repo, {"only": node(source)}) as process:
         entry = until(lambda: corral("inbox", "--json").json, "a question waits")[0]
         assert (entry["text"], entry["default"]) == ("which colour?", "grey")
+        until(lambda: corral("ls", "--json").json[0]["status"] == "waiting", "its agent waits")
         assert corral("answer", entry["id"], "blue").code == 0
         run = process.end().json
     assert left(repo, run, "only", "colour.txt") == "blue"

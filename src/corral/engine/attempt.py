@@ -48,7 +48,7 @@ class AttemptCourse:
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
-        self._questions = Questions(self.record, self._desk, node.task.idle_seconds, self)
+        self._questions = Questions(self.recorder, self._desk, node.task.idle_seconds, self)
         self._turns = Turns(recorder, node, host, toolbox)
 
     async def carry_out(self) -> None:

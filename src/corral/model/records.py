@@ -43,6 +43,7 @@ class AttemptRecord(Struct, kw_only=True):
     resumes: bool = False  #: its agent can go on with a session
     cost_usd: float | None = None  #: a fixed price
     summary: str = ""  #: what its agent's present session started from
+    held_by: tuple[str, ...] = ()  #: entries of the inbox whose answers its agent waits for, and does nothing else
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
     kept: bool = False  #: its workspace holds work that could not be collected

@@ -62,6 +62,8 @@ class MergeState(Struct, frozen=True, kw_only=True):
     into: str | None = None
     commit: str | None = None
     conflicts: tuple[str, ...] = ()
+    attempts: tuple[str, ...] | UnsetType = UNSET  #: whose work it is, of what was merged
+    taken: tuple[str, ...] | UnsetType = UNSET  #: what was taken of whom, as `--take` names it
     others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
 
 

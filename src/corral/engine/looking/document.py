@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec import UNSET, structs
 
-from corral.engine.people import answered
+from corral.engine.people import answered, held
 from corral.flow import Node
 from corral.merging import MergeRecord
 from corral.model import (
@@ -73,6 +73,7 @@ def build(store: Store, run: str) -> Run:
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
             attempt.cost = told(attempt.cost)
+    status, reason = _stands(store, record, nodes, records)
     _drop_stale_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     lineage = Lineage(store)
@@ -81,8 +82,8 @@ def build(store: Store, run: str) -> Run:
     attempts = [each.attempt for each in (*records, *below)]
     return Run(
         run=run,
-        status=record.status,
-        reason=_reason(record, gates),
+        status=status,
+        reason=reason or _reason(record, gates),
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,
@@ -96,6 +97,16 @@ def build(store: Store, run: str) -> Run:
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def _stands(
+    store: Store, record: RunRecord, nodes: Sequence[NodeState], records: Sequence[AttemptRecord]
+) -> tuple[Status, str | None]:
+    """Say how a run stands; one that is at work on nothing but its questions waits."""
+    if record.status != "running" or orphaned(record.owner):
+        return record.status, None
+    asked = {name: entry for name, entry in held.waiting(store).items() if entry.run == record.id}
+    return held.tell(nodes, records, asked) if asked else (record.status, None)
 
 
 def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
@@ -155,7 +166,15 @@ def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[Merge
     clashes = [_clash(record) for record in reversed(merges.in_conflict(records))]
     if stands := merges.landed(records):
         others = tuple(clashes) or UNSET
-        return MergeState(status="merged", into=stands.into, commit=stands.after, others=others)
+        taken = tuple(each.words for each in stands.take) or UNSET
+        return MergeState(
+            status="merged",
+            into=stands.into,
+            commit=stands.after,
+            attempts=stands.attempts or UNSET,
+            taken=taken,
+            others=others,
+        )
     if clashes:
         return structs.replace(clashes[0], others=tuple(clashes[1:]) or UNSET)
     if last := merges.latest(records):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
-from corral.engine.people import answered
+from corral.engine.people import answered, held
 from corral.errors import StoreTrouble
 from corral.events import Condensed, Stored
 from corral.model import OPEN, Run, Status
@@ -36,11 +36,14 @@ class History:
     # --- all runs
 
     def runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return answered.told(self._store, self._store.list_runs(most))
+        return self._told(self._store.list_runs(most))
 
     def page(self, wanted: RunFilter) -> list[RunLine]:
         """Return a page of runs, newest first."""
-        return answered.told(self._store, paging.runs(self._store, wanted))
+        return self._told(paging.runs(self._store, wanted))
+
+    def _told(self, lines: list[RunLine]) -> list[RunLine]:
+        return held.told(self._store, answered.told(self._store, lines))
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""

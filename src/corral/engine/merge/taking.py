@@ -96,7 +96,7 @@ async def taken(repository: Repository, run: Run, base: str | None, takes: Seque
         entries |= await _entries(repository, base, path, parts)
     tree = await resolving.edit_tree(repository, await repository.tree_of(base), entries)
     told = [part for parts in by_path.values() for part in parts]
-    words = "".join(f"Taken: {_named(part.take)} from {part.attempt.id}\n" for part in told)
+    words = "".join(f"Taken: {part.take.named} from {part.attempt.id}\n" for part in told)
     message = rules.message(run, [], squashed=True, into="") + words
     commit = await merging.commit_tree(repository, tree, [base], message)
     await repository.git("update-ref", f"refs/corral/taken/{run.run}/{commit[:12]}", commit)
@@ -141,15 +141,15 @@ async def _pieced(repository: Repository, base: str, old: tuple[str, str] | None
 def _pieces(part: _Part, file: ChangedFile | None) -> list[tuple[ChangedFile, Piece]]:
     path, attempt = part.take.path, part.attempt
     if file is None:
-        raise BadRequest(f"--take {_named(part.take)}: {attempt.id} ({attempt.agent}) did not change that file")
+        raise BadRequest(f"--take {part.take.named}: {attempt.id} ({attempt.agent}) did not change that file")
     if file.whole:
         raise BadRequest(
-            f"--take {_named(part.take)}: {path} has no hunks: {file.whole}", hint=f"--take {path}={part.take.who}"
+            f"--take {part.take.named}: {path} has no hunks: {file.whole}", hint=f"--take {path}={part.take.who}"
         )
     numbers = [piece.number for piece in file.pieces]
     if unknown := [number for number in part.take.hunks if number not in numbers]:
         raise BadRequest(
-            f"--take {_named(part.take)}: {attempt.id} ({attempt.agent}) has no hunk {unknown[0]} there",
+            f"--take {part.take.named}: {attempt.id} ({attempt.agent}) has no hunk {unknown[0]} there",
             hint=f"it has 1 to {numbers[-1]}: corral diff {attempt.id.rpartition('-')[0]} {attempt.id} --hunks",
         )
     return [(file, piece) for piece in file.pieces if not part.take.hunks or piece.number in part.take.hunks]
@@ -163,7 +163,3 @@ def _clash(one: _Part, piece: Piece, other: _Part, second: Piece) -> BadRequest:
         f"{second.number} of {other.attempt.id} ({other.attempt.agent}) do not go together: both change {lines}",
         hint="take one of them",
     )
-
-
-def _named(take: Take) -> str:
-    return take.path + (f"#{','.join(map(str, take.hunks))}" if take.hunks else "")

@@ -52,7 +52,8 @@ class Asks:
         if entry is None:
             raise BadRequest(f"you have asked nothing called `{ask[:80]}`", hint="ask_person returns its name")
         if entry.open:
-            with contextlib.suppress(TimeoutError):
+            held = self._recorder.held_by(entry) if wait_seconds else contextlib.nullcontext()
+            with contextlib.suppress(TimeoutError), held:
                 async with asyncio.timeout(wait_seconds):
                     entry = self._entries[ask] = await self._desk.answer(entry)
         if entry.open:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from typing import Protocol
 
 from msgspec import structs
 
 from corral.adapter import Answer
 from corral.engine.people.asking import Desk
+from corral.engine.talk.recorder import Recorder
 from corral.events import Asked
-from corral.model import AttemptRecord, Entry
+from corral.model import Entry
 from corral.rules import inbox
 
 LONGEST_SECONDS = 3600.0
@@ -28,8 +30,8 @@ class Reach(Protocol):
 class Questions:
     """The questions of one attempt."""
 
-    def __init__(self, record: AttemptRecord, desk: Desk, idle_seconds: float, reach: Reach) -> None:
-        self._record, self._desk, self._reach = record, desk, reach
+    def __init__(self, recorder: Recorder, desk: Desk, idle_seconds: float, reach: Reach) -> None:
+        self._recorder, self._record, self._desk, self._reach = recorder, recorder.record, desk, reach
         self._seconds = min(LONGEST_SECONDS, OF_IDLE * idle_seconds)
         self._waiting: set[asyncio.Task[None]] = set()
         self._count = 0
@@ -46,12 +48,13 @@ class Questions:
         question = inbox.of_agent(about, f"{self._count}/{ask}", asked.question, asked.choices, default)
         context = f"{record.attempt.agent} ({record.attempt.id}) waits for it; after {self._seconds:.0f} s: {default}"
         entry = self._desk.ask(structs.replace(question, context=context, deadline=time.time() + self._seconds))
-        task = asyncio.get_running_loop().create_task(self._pass_on(ask, entry))
+        task = asyncio.get_running_loop().create_task(self._pass_on(asked, ask, entry))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
-    async def _pass_on(self, ask: str, entry: Entry) -> None:
-        entry = await self._desk.answer(entry)
+    async def _pass_on(self, asked: Asked, ask: str, entry: Entry) -> None:
+        with self._recorder.held_by(entry) if asked.ask else nullcontext():  # it does not wait for what has no name
+            entry = await self._desk.answer(entry)
         if entry.answered_by == "corral":
             return
         answer = entry.answer or ""

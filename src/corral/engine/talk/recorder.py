@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from msgspec import structs
 
@@ -27,7 +27,7 @@ from corral.events import (
     Started,
 )
 from corral.flow import Task
-from corral.model import ENCODER, AttemptRecord, Cost, Phase, Tokens
+from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
 from corral.money import dollars
 from corral.rules import quota
 from corral.rules.redact import Redactor
@@ -75,6 +75,17 @@ class Recorder:
     def desk(self) -> Desk:
         """Return where its run asks a person."""
         return Desk(self.record.run, self._store, self._listen)
+
+    @contextmanager
+    def held_by(self, entry: Entry) -> Iterator[None]:
+        """Remember, where every process sees it, that its agent waits for an answer; for as long as it does."""
+        self.record.held_by = (*self.record.held_by, entry.id)
+        self.step(self.record.phase)
+        try:
+            yield
+        finally:
+            self.record.held_by = tuple(each for each in self.record.held_by if each != entry.id)
+            self.step(self.record.phase)
 
     @property
     def store(self) -> Store:

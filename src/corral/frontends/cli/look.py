@@ -111,7 +111,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
             attempt.status,
             words.seconds(attempt.seconds),
             words.money(attempt.cost),
-            attempt.agent,
+            words.named(attempt),
             _remark(found, attempt.id),
         )
         for node in found.nodes

@@ -134,21 +134,21 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
     if shown is None:
         return [*lines, following] if asked else lines
     if len(run.nodes) > 1:
-        return [*lines, *_nodes(run), following]
-    model = f" ({short(shown.model)})" if shown.model else ""
+        return [*lines, *_nodes(run), *_merged(run), following]
     lanes = _lanes(attempts)
     if run.strategy == "race" and len(lanes) > 1:
         own = next(lane for lane in lanes if shown in lane)
         others = [lane for lane in lanes if lane is not own]
-        lines.append(f"agent    {shown.agent}{model}, {_lane_facts(own)}, {_sandbox(shown)}")
+        lines.append(f"agent    {named(shown)}, {_lane_facts(own)}, {_sandbox(shown)}")
         if winner and run.nodes[0].why:
             lines.append(f"won      {run.nodes[0].why}")
-        lines += [f"beside   {lane[-1].agent}: {lane[-1].status}, {_lane_facts(lane)}" for lane in others]
+        lines += [f"beside   {named(lane[-1])}: {lane[-1].status}, {_lane_facts(lane)}" for lane in others]
         lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
     else:
-        facts = (f"{shown.agent}{model}", _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
+        facts = (named(shown), _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
         lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
+    lines += _merged(run)
     if shown.checks:
         lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
     if shown.branch:
@@ -157,6 +157,23 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
         lines.append(f"hint     {shown.error.hint}")
     lines.append(following)
     return lines
+
+
+def named(attempt: Attempt) -> str:
+    """Name an agent with its model: two in a race may differ in that alone."""
+    return f"{attempt.agent} ({short(attempt.model)})" if attempt.model else attempt.agent
+
+
+def _merged(run: Run) -> list[str]:
+    """Say what was merged: whose work, or which parts of whose."""
+    merge = run.merge
+    if merge.status != "merged" or not merge.commit:
+        return []
+    attempts = {each.id: each for node in run.nodes for each in node.attempts}
+    whose = [attempts[name] for name in merge.attempts or () if name in attempts]
+    names = ", ".join(f"{each.id} by {named(each)}" for each in whose)
+    parts = f"{', '.join(map(printable, merge.taken))} of " if merge.taken else ""
+    return [f"merged   into {merge.into} as {merge.commit[:12]}" + (f": {parts}{names}" if names else "")]
 
 
 def _lanes(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
@@ -188,7 +205,7 @@ def _nodes(run: Run) -> list[str]:
     for node in run.nodes:
         shown = next((each for each in node.attempts if each.id == node.winner), None)
         last = shown or (node.attempts[-1] if node.attempts else None)
-        about = [last.agent, changes(last) if last.files_changed else ""] if last else []
+        about = [named(last), changes(last) if last.files_changed else ""] if last else []
         words = [*filter(None, about), *([node.reason] if node.reason and node.status != "done" else [])]
         line = f"  {node.id:<{known}}  {node.status:<8}  {', '.join(words)}".rstrip()
         lines.append(one_line_kept(line, width()))

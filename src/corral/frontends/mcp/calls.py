@@ -67,7 +67,7 @@ class Call:
                         return found
                 elif not await self._answer(entry, await asking.ask(self._context, entry)):
                     return self.engine.show(run)
-                if self.engine.show(run).status in LEFT_TO_PERSON:
+                if self.engine.show(run).status in LEFT_TO_PERSON and not self.engine.driven(run):
                     await self.going.resume(run)
         except asyncio.CancelledError:
             self.going.stop(run, self.by)

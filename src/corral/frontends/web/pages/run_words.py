@@ -127,9 +127,9 @@ def acts(view: View, *, may_run: bool) -> list[Act]:
     asks = status == "waiting" and bool(view.entries)  # an answer lets it go on
     if (status in ("paused", *PARKED) and not asks) or lost:
         found.append(resume)
-    elif status in ("running", "queued") and view.driven:
+    elif status in ("running", "queued", "waiting") and view.driven:
         found.append(Act(verb="pause", title="Pause", busy="pausing…", key="p"))
-    if status == "running" and view.driven:
+    if status in ("running", "waiting") and view.driven:
         words = "Its agents go on in fresh sessions, from summaries of what they did so far."
         found.append(Act(verb="condense", title="Condense", busy="condensing…", asks=words))
     if status in OPEN:
