@@ -297,7 +297,9 @@ def test_triggers_by_the_command_line(server: Server, repo: Repo) -> None:
     assert run.json["task"] == "tried: by hand", run
     against = corral("trigger", "run", "calls")
     assert (against.code, "condition" in against.err) == (1, True)
-    other = corral("trigger", "add", "moved", "Look at {{payload.subject}}", "--repo", repo.folder, "--branch", "nowhere")
+    other = corral(
+        "trigger", "add", "moved", "Look at {{payload.subject}}", "--repo", repo.folder, "--branch", "nowhere"
+    )
     assert other.code == 2
     moved = ("Look at {{payload.subject}}", "--repo", repo.folder, "--agent", agent, "--branch", "main", "--json")
     assert corral("trigger", "add", "moved", *moved).json["seen"] == repo.head
