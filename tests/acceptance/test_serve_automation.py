@@ -233,3 +233,78 @@ def test_a_schedule_starts_runs_within_its_limits(server: Server, repo: Repo) ->
     assert server.ask("GET", "schedules").json[0]["last"] == run
     assert server.ask("DELETE", "schedules/often").status == 204
     assert server.ask("GET", "schedules").json == []
+
+
+def test_schedules_by_the_command_line(corral: Corral, repo: Repo) -> None:
+    agent = corral.agent("hi", "echo hi > hi.txt")
+    empty = corral("schedule", "ls")
+    assert "corral schedule add" in empty.err
+    wish = ("every minute", "--repo", "repo", "--agent", agent, "--check", "test -f hi.txt", "--zone", "Europe/Berlin")
+    made = corral("schedule", "add", "often", "* * * * *", *wish, "--per-day", "7", "--json", cwd=corral.root)
+    assert made.code == 0, made
+    assert (made.json["request"]["repo"], made.json["per_day"]) == (str(repo.folder), 7)
+    assert "corral serve" in made.err  # nothing starts by itself yet
+    for name, cron, *more in (
+        ("often", "@daily", "again"),
+        ("Wrong Name", "@daily", "t"),
+        ("a", "61 * * * *", "t"),
+        ("a", "@daily", "t", "--zone", "No/where"),
+        ("a", "@daily", "t", "--agent", "nobody-knows-it"),
+        ("a", "@daily"),
+    ):
+        refused = corral("schedule", "add", name, cron, *more, "--repo", repo.folder)
+        assert (refused.code, "hint:" in refused.err) == (2, True), (name, cron, refused)
+    assert corral("schedule", "add", "often", "@daily", *wish, "--replace", cwd=corral.root).code == 0
+    assert corral("schedule", "pause", "often", "--json").json["next"] is None
+    assert "paused" in corral("schedule", "ls").out
+    assert corral("schedule", "resume", "often", "--json").json["next"]
+    started = corral("schedule", "run", "often", "--json").json
+    assert started["task"] == "every minute"
+    until(lambda: corral("show", started["run"], "--json").json["status"] == "done", "a process of its own drives it")
+    assert [each["name"] for each in corral("schedule", "ls", "--json").json] == ["often"]
+    for command in ("rm", "pause", "resume", "run"):
+        unknown = corral("schedule", command, "never")
+        assert (unknown.code, "corral schedule ls" in unknown.err) == (2, True)
+    assert corral("schedule", "rm", "often").code == 0
+    assert corral("schedule", "ls", "--json").json == []
+
+
+def test_triggers_by_the_command_line(server: Server, repo: Repo) -> None:
+    corral = server.corral
+    agent = corral.agent("hi", 'echo "$1" > said.txt')
+    wish = ("{{event}}: {{payload.title}}", "--repo", repo.folder, "--agent", agent, "--when", "payload.good == true")
+    made = corral("trigger", "add", "calls", *wish)
+    secret = made.out.strip()
+    assert f"{server.address}/api/v1/triggers/calls" in made.err
+    assert secret not in corral("trigger", "ls", "--json").out
+    body = json.dumps({"title": "a bug", "good": True}).encode()
+
+    def call(once: str) -> Answer:
+        headers = signing.sign(secret, once, int(time.time()), body)
+        return server.ask("POST", "triggers/calls", body, token=None, headers=headers)
+
+    assert call("one").json["task"] == ": a bug"
+    refused = corral("trigger", "add", "calls", *wish)
+    assert (refused.code, "--replace" in refused.err) == (2, True)
+    assert corral("trigger", "add", "calls", *wish, "--replace").out.strip() == secret
+    assert corral("trigger", "pause", "calls").code == 0
+    assert call("two").status == 401
+    assert corral("trigger", "resume", "calls").code == 0
+    assert call("three").status == 202
+    sent = corral.root / "sent.json"
+    sent.write_text('{"title": "by hand", "good": true}')
+    run = corral("trigger", "run", "calls", "--payload", sent, "--event", "tried", "--json")
+    assert run.json["task"] == "tried: by hand", run
+    against = corral("trigger", "run", "calls")
+    assert (against.code, "condition" in against.err) == (1, True)
+    other = corral(
+        "trigger", "add", "moved", "Look at {{payload.subject}}", "--repo", repo.folder, "--branch", "nowhere"
+    )
+    assert other.code == 2
+    moved = ("Look at {{payload.subject}}", "--repo", repo.folder, "--agent", agent, "--branch", "main", "--json")
+    assert corral("trigger", "add", "moved", *moved).json["seen"] == repo.head
+    repo.commit({"a.txt": "other\n"})
+    last = until(lambda: corral("trigger", "ls", "--json").json[1]["last"], "the branch started a run")
+    assert corral("show", last, "--json").json["task"].startswith("Look at ")
+    assert corral("trigger", "rm", "moved").code == 0
+    assert corral("trigger", "rm", "moved").code == 2

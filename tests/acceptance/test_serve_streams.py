@@ -1,5 +1,6 @@
 """Events over HTTP: replayed without gap or duplicate, live to many, and no reader can hold up a run."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
@@ -83,6 +84,35 @@ def test_one_websocket_watches_all_and_one(server: Server, repo: Repo) -> None:
     whole = [event["seq"] for event in server.corral.events(run)]
     assert got["one"] == whole
     assert got["all"] == whole[: len(got["all"])]
+
+
+def test_many_on_websockets_hear_the_same_whatever_its_length(server: Server, repo: Repo) -> None:
+    """What is framed once for all is a right message for each: short, long, very long, and under its own id."""
+    server.ask("PATCH", "queue", {"held": True})
+    run = submitted(server, repo, "echo é; printf '%0300d\\n%070000d\\n' 0 0; echo over")
+    headers = {"Authorization": f"Bearer {server.token}"}
+    address = f"ws://127.0.0.1:{server.port}/api/v1/ws"
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(connect(address, additional_headers=headers, max_size=None)) for _ in range(20)]
+        for number, each in enumerate(opened):
+            each.send(json.dumps({"watch": run, "after": 0, "id": "ab"[number % 2]}))
+        until(lambda: "corral_viewers 20" in server.ask("GET", "metrics").body.decode(), "all watch")
+        server.ask("PATCH", "queue", {"held": False})
+        heard = [heard_by(each) for each in opened]
+    assert {name for each in heard for name, _ in each} == {"a", "b"}
+    told = [[event for _, event in each] for each in heard]
+    assert all(each == told[0] for each in told)
+    assert told[0] == [{**event, "run": run} for event in server.corral.events(run)]
+    said = "\n".join(event["text"] for event in told[0] if event["type"] == "said")
+    assert all(words in said for words in ("é", f"\n{'0' * 300}\n", "0" * 1000, "over"))
+
+
+def heard_by(opened: ClientConnection) -> list[tuple[str, dict[str, Any]]]:
+    """Read until the end is told."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    while "end" not in (message := json.loads(opened.recv(60))):
+        found.append((message["id"], message["event"]))
+    return found
 
 
 def test_a_stuck_reader_holds_nobody_up(server: Server, repo: Repo) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.rig.browser import Eyes, examine, looking
 from tests.rig.repository import Repo
-from tests.rig.server import Server
+from tests.rig.server import Server, waits_for
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -196,6 +196,42 @@ def test_files_that_deceive_break_out_or_are_too_many_are_only_shown(
     assert server.ask("GET", f"/runs/{run}/diff/file?path=../../etc/passwd").status == 403
     assert server.ask("GET", f"/runs/{run}/diff/file?path=--output=/tmp/x").status == 404
     examine(browser, server, f"/runs/{run}/diff?q=long", "diff")
+
+
+def test_a_merge_goes_on_while_nobody_looks(browser: Browser, server: Server, repo: Repo) -> None:
+    """Its checks take long: the page says how far it is, may be closed, and shows what came of it."""
+    signs = server.corral.root / "signs"
+    signs.mkdir()
+    check = f"test ! -e newer.txt || {{ {waits_for(signs / 'go')}; grep -q good {signs / 'go'}; }}"
+    agent = server.corral.script('[[step]]\nwrite = "a.txt"\ntext = "mine"\n')
+    asked = ("--agent", agent, "--check", check, "--read", signs, "--detach")
+    run = server.corral.run(repo, "t", *asked).json["run"]
+    assert server.client.wait(run).status == "done"
+    repo.commit({"newer.txt": "newer\n"})  # so the merged tree is one that nobody has proven yet
+    with looking(browser, server) as other:
+        late = other.open(f"/runs/{run}/merge")
+        with looking(browser, server) as eyes:
+            page = eyes.open(f"/runs/{run}/merge")
+            page.get_by_role("button", name="Merge now").click()
+            expect(page.get_by_role("heading", name="The merge goes on")).to_be_visible()
+            expect(page.locator("#landing")).to_contain_text("on the merged tree")
+        late.get_by_role("button", name="Merge now").click()
+        expect(late.locator("[data-problem]")).to_contain_text("goes on already")
+        other.complaints.clear()  # browsers write down every refusal
+        page = other.open(f"/runs/{run}/merge")
+        expect(page.locator("#landing")).to_contain_text("You may close this page")
+        assert not other.faults()
+        other.shot("merge-going")
+        head = repo.head
+        (signs / "go").write_text("bad")
+        expect(page.locator(".problem")).to_contain_text("fails on the merged tree; nothing was moved")
+        assert repo.head == head
+        (signs / "go").unlink()
+        page.get_by_role("button", name="Merge now").click()
+        expect(page.get_by_role("heading", name="The merge goes on")).to_be_visible()
+        (signs / "go").write_text("good")
+        expect(page.get_by_role("heading", name="Undo")).to_be_visible()
+        assert (repo.folder / "a.txt").read_text() == "mine"
 
 
 def test_conflicts_are_settled_file_by_file(browser: Browser, server: Server, repo: Repo) -> None:

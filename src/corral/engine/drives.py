@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
 from corral.errors import BadRequest
+from corral.serving import Serving
 from corral.world import custody
 from corral.world.store import waiting
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -131,6 +132,11 @@ class Drives:
 
         self._store.release_lease(run, self._owner)
         await detaching.detach(self._store, run)
+
+    def server(self) -> Serving | None:
+        """Return the server that is at work on this store."""
+        found = waiting.serving(self._store)
+        return found if found and custody.alive(found.owner) is not False else None
 
     async def to_background(self, run: str) -> str:
         """See that a queued run is taken up: by the server of this store, or else by a process of its own."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
     Vet = Callable[[RunPlan], None]
+    Say = Callable[[str], None]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 DAY = 86_400.0
@@ -45,9 +46,27 @@ class Automation:
         automation.put_schedule(self._store, record, at)
         return at
 
+    def schedule(self, name: str) -> ScheduleRecord:
+        """Return the schedule of this name."""
+        found = next((record for record, _ in self.schedules() if record.name == name), None)
+        if found is None:
+            raise _no_schedule(name)
+        return found
+
+    def enable_schedule(self, name: str, *, enabled: bool) -> float | None:
+        """Let a schedule rest, or go on from now; return when it comes next."""
+        return self.put_schedule(structs.replace(self.schedule(name), enabled=enabled))
+
+    async def start_schedule(self, name: str, say: Say) -> str:
+        """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
+        record, what = self.schedule(name), f"schedule {name}"
+        run = await self._engine.requests.enqueue(record.request, Ticket(by=what), say)
+        automation.note_start(self._store, run, what, time.time())
+        return run
+
     def drop_schedule(self, name: str) -> None:
         if not automation.drop_schedule(self._store, name):
-            raise NotFound(f"no schedule is called `{name}`")
+            raise _no_schedule(name)
 
     async def start_due(self, vet: Vet) -> None:
         """Start what the clock says; what was missed while nobody looked is started once."""
@@ -72,6 +91,10 @@ class Automation:
             return f"not started: {error}"
         automation.note_start(self._store, run, what, time.time())
         return run
+
+
+def _no_schedule(name: str) -> NotFound:
+    return NotFound(f"no schedule is called `{name}`", hint="see `corral schedule ls`")
 
 
 def _next(record: ScheduleRecord, now: float) -> float:

@@ -79,9 +79,24 @@ class Triggers:
         automation.put_trigger(self._store, record)
         return record
 
+    def find(self, name: str) -> TriggerRecord:
+        """Return the trigger of this name."""
+        found = automation.trigger(self._store, name)
+        if found is None:
+            raise _no_trigger(name)
+        return found
+
+    async def enable(self, name: str, *, enabled: bool) -> None:
+        """Let a trigger rest, or go on; what its branch did meanwhile does not count."""
+        record = structs.replace(self.find(name), enabled=enabled)
+        if enabled:
+            await self.put(record)
+        else:
+            automation.put_trigger(self._store, record)
+
     def drop(self, name: str) -> None:
         if not automation.drop_trigger(self._store, name):
-            raise NotFound(f"no trigger is called `{name}`")
+            raise _no_trigger(name)
 
     def called(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
         """Return the trigger that this call is signed for; None whether it does not exist or the signature is wrong."""
@@ -149,6 +164,10 @@ def occasion(name: str, event: str, body: bytes) -> Occasion:
     except msgspec.DecodeError as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
     return Occasion(name=name, event=event, payload=payload)
+
+
+def _no_trigger(name: str) -> NotFound:
+    return NotFound(f"no trigger is called `{name}`", hint="see `corral trigger ls`")
 
 
 def _of_move(move: Move) -> Occasion:

@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("machine", "Find out what can run here, and how to mend what cannot."),
     "serve": ("serve", "Serve the HTTP API and the page; drive what is queued."),
     "queue": ("queue", "Show what waits to be taken up; move it, hold it."),
+    "schedule": ("schedule", "Have a server start a task by the clock, within limits."),
+    "trigger": ("trigger", "Have a server start a task when it is called, or when a branch moves."),
     "token": ("serve", "Say who may use the server: make, list and revoke tokens."),
     "mcp": ("mcp", "Let your agent use corral: MCP on stdio."),
     "export": ("look", "Print everything that is stored, as JSON lines."),

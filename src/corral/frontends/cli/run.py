@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -96,18 +97,14 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the run document, and nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
-def run(  # noqa: PLR0913 -- what Click hands over
+def run(
     task: str,
     *,
-    tasks: tuple[str, ...],
-    tasks_file: str | None,
     as_json: bool,
     quiet: bool,
     explain: bool,
     detach: bool,
-    priority: int,
-    type_: str | None,
-    **options: object,
+    **options: Any,  # noqa: ANN401
 ) -> int:
     """Have an agent do TASK in a workspace of its own, and prove the result.
 
@@ -116,13 +113,7 @@ def run(  # noqa: PLR0913 -- what Click hands over
     Exit codes: 0 done, 1 failed, 2 bad request (nothing started), 3 waits for a person (an answer, a merge
     conflict, paused), 4 stopped by the budget, 5 limited by a quota (resume it later), 130 stopped by a person.
     """
-    if task == "-":
-        task = sys.stdin.buffer.read().decode(errors="replace")
-    elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
-        raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
-    task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
-    more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
-    request = Request(prompt=task, tasks=more, type=type_, priority=priority, **options)  # type: ignore[arg-type]
+    request = asked(task, **options)
     if explain:
         return _explain(request, as_json=as_json)
     if detach:
@@ -143,6 +134,24 @@ def run(  # noqa: PLR0913 -- what Click hands over
         return await engine.drive(name, shown.hear, patient=shown.patient)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
+
+
+def asked(
+    task: str,
+    *,
+    tasks: tuple[str, ...],
+    tasks_file: str | None,
+    type_: str | None,
+    **options: Any,  # noqa: ANN401 -- what Click hands over
+) -> Request:
+    """Put what a person typed into a request."""
+    if task == "-":
+        task = sys.stdin.buffer.read().decode(errors="replace")
+    elif len(task.encode(errors="surrogateescape")) > MOST_ARGUMENT:
+        raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
+    task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
+    more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
+    return Request(prompt=task, tasks=more, type=type_, **options)  # type: ignore[arg-type]
 
 
 def _tasks_of(file: Path) -> list[str]:
@@ -171,19 +180,23 @@ def _explain(request: Request, *, as_json: bool) -> int:
 
 def detached(request: Request, *, as_json: bool) -> int:
     """Queue a run and return: a server takes it up, or a process of its own."""
-
-    def say(text: str) -> None:
-        click.echo(text, err=True)
-
     engine = Engine()
     try:
         run = asyncio.run(engine.requests.enqueue(request, Ticket(by=who(), priority=request.priority), say))
-        say(asyncio.run(engine.drives.to_background(run)))
-        shown = engine.show(run)
+        left_alone(engine, run, as_json=as_json)
     finally:
         engine.close()
-    click.echo(document(shown).decode() if as_json else shown.run)
     return 0
+
+
+def left_alone(engine: Engine, run: str, *, as_json: bool) -> None:
+    """Leave a queued run to the server, or to a process of its own, and print it."""
+    say(asyncio.run(engine.drives.to_background(run)))
+    click.echo(document(engine.show(run)).decode() if as_json else run)
+
+
+def say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 async def submitted(engine: Engine, request: Request, shown: Plain) -> str:

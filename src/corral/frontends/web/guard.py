@@ -60,10 +60,10 @@ class Guard:
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
         scope.setdefault("state", {})["nonce"] = nonce = secrets.token_urlsafe(16)
+        wire.remember(scope, send)
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, refusal)
             return
-        wire.remember(scope, send)
         answered = _Answered(send, self._headers(scope, nonce))
         started = time.perf_counter()
         try:

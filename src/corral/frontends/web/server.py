@@ -22,6 +22,7 @@ from corral.errors import BadRequest
 from corral.events import Heard
 from corral.frontends.web import logs, vetting
 from corral.frontends.web.app import create
+from corral.frontends.web.landings import Landings
 from corral.frontends.web.limits import Limiter
 from corral.frontends.web.mcp import Door
 from corral.frontends.web.punctual import punctual
@@ -127,6 +128,7 @@ async def _serve(
         hub=hub,
         foreman=foreman,
         limiter=Limiter(settings.rate_per_second),
+        landings=Landings(engine),
         mcp=door,
         vet=vet,
         login_code=secrets.token_urlsafe(24),
@@ -149,6 +151,7 @@ async def _serve(
             if task.done():
                 task.result()
     finally:
+        await site.landings.close()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -166,6 +169,7 @@ def _config(site: Site, listening: Listening) -> uvicorn.Config:
         http=punctual(site.settings.body_seconds),
         ws="websockets-sansio",
         ws_max_size=64 << 10,
+        ws_per_message_deflate=False,  # each viewer would be compressed for alone
         lifespan="off",
         log_config=None,
         access_log=False,

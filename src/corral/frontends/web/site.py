@@ -15,6 +15,7 @@ from corral.model import RunPlan
 
 if TYPE_CHECKING:
     from corral.engine.automatic.foreman import Foreman
+    from corral.frontends.web.landings import Landings
     from corral.frontends.web.limits import Limiter
     from corral.frontends.web.mcp import Door
     from corral.frontends.web.streams import Hub
@@ -41,6 +42,7 @@ class Site(Struct, kw_only=True):
     hub: Hub
     foreman: Foreman
     limiter: Limiter
+    landings: Landings
     mcp: Door
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start

@@ -14,7 +14,7 @@ from corral.engine.looking.document import moment
 from corral.engine.watching import Bell, bell_of
 from corral.events import Heard
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.wire import Wire, frame
+from corral.frontends.web.wire import Wire, chunk, message
 from corral.model import OPEN
 from corral.serving import Logged
 
@@ -34,6 +34,10 @@ class Told(Struct, frozen=True):
     sse: bytes
     closing: bool = False  #: it may be the last of its run
 
+    def under(self, head: bytes) -> bytes:
+        """Return it as a message of a WebSocket, whose head says for what it was asked."""
+        return head + b',"event":' + self.body + b"}"
+
 
 def told(logged: Logged) -> Told:
     """Encode an event as `logs --json` prints it, with its run."""
@@ -51,16 +55,21 @@ def told(logged: Logged) -> Told:
 
 
 class Batch:
-    """What is told together to all who watch the same; framed once, when the first of them can take it so."""
+    """What is told together to all who watch the same; framed once for all of a kind, when the first can take it."""
 
     def __init__(self, events: list[Told]) -> None:
         self.events, self.first = events, events[0].seq
         self.closing = any(event.closing for event in events)  #: then each viewer looks whether its run is over
-        self._frame = b""
+        self._frames: dict[bytes, bytes] = {}
 
-    def frame(self) -> bytes:
-        self._frame = self._frame or frame(b"".join(event.sse for event in self.events))
-        return self._frame
+    def frame(self, head: bytes) -> bytes:
+        """Return it as it goes over the wire: a chunk of server-sent events, or messages that begin with `head`."""
+        found = self._frames.get(head)
+        if found is None:
+            messages = (message(event.under(head)) for event in self.events)
+            found = b"".join(messages) if head else chunk(b"".join(event.sse for event in self.events))
+            self._frames[head] = found
+        return found
 
 
 class Viewer:
@@ -70,6 +79,7 @@ class Viewer:
         self._hub, self.run, self._node, self.sent = hub, run, node, after
         self._pending: deque[Told] = deque()
         self.wire: Wire | None = None  #: where it is written to without further ado while it keeps up
+        self.head = b""  #: of its messages, over a WebSocket
         self._rung: asyncio.Future[None] | None = None
         self.behind = True  #: it reads from the store until there is nothing more
 
@@ -93,7 +103,7 @@ class Viewer:
         last = batch.closing and self.run is not None  # it may be the end: that is told by who waits
         if self.wire is None or not idle or self._node is not None or last or batch.first <= self.sent:
             return False
-        if not self.wire.write(batch.frame()):
+        if not self.wire.write(batch.frame(self.head)):
             return False
         self.sent = batch.events[-1].seq
         return True

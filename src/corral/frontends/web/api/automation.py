@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from corral.engine.automatic.shown import ScheduleShown, TriggerShown, schedule_shown, trigger_shown
 from corral.engine.automatic.triggers import TooMany, occasion
-from corral.engine.looking.document import moment
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission, Word
 from corral.frontends.web.auth import Admin, Caller, Reader
@@ -39,19 +39,6 @@ class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-class ScheduleShown(Struct, frozen=True, kw_only=True):
-    name: str
-    cron: str
-    zone: str
-    request: RunRequest
-    most_open: int
-    per_day: int
-    enabled: bool
-    next: str | None
-    last: str  #: the run it started last, or why it did not
-    last_at: str | None
-
-
 class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that is made when it is called, or when a branch moves; {{payload.…}} in its task is filled."""
 
@@ -64,20 +51,6 @@ class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-class TriggerShown(Struct, frozen=True, kw_only=True):
-    name: str
-    request: RunRequest
-    when: str
-    branch: str
-    most_open: int
-    per_hour: int
-    enabled: bool
-    seen: str = ""  #: the commit at which the watched branch was seen last
-    last: str = ""  #: the run that the watched branch started last, or why it did not
-    last_at: str | None = None
-    secret: str | None = None  #: only in the answer that made it
-
-
 class NotStarted(Struct, frozen=True, kw_only=True):
     """A call that was understood, and started nothing."""
 
@@ -88,7 +61,7 @@ class NotStarted(Struct, frozen=True, kw_only=True):
 
 @router.get("/schedules", responses=gives(list[ScheduleShown]))
 async def schedules(site: Here, _: Reader) -> Response:
-    return answer([_schedule(record, at) for record, at in site.engine.automation.schedules()])
+    return answer([schedule_shown(record, at) for record, at in site.engine.automation.schedules()])
 
 
 @router.put("/schedules/{name}", responses=gives(ScheduleShown), openapi_extra=takes(Schedule))
@@ -105,7 +78,7 @@ async def put_schedule(name: str, request: Request, site: Here, caller: Admin) -
         per_day=wanted.per_day,
         enabled=wanted.enabled,
     )
-    return answer(_schedule(record, site.engine.automation.put_schedule(record)))
+    return answer(schedule_shown(record, site.engine.automation.put_schedule(record)))
 
 
 @router.delete("/schedules/{name}", status_code=204)
@@ -116,7 +89,7 @@ async def drop_schedule(name: str, site: Here, _: Admin) -> Response:
 
 @router.get("/triggers", responses=gives(list[TriggerShown]))
 async def triggers(site: Here, _: Reader) -> Response:
-    return answer([structs.replace(_trigger(record), secret=None) for record in site.engine.triggers.all()])
+    return answer([trigger_shown(record) for record in site.engine.triggers.all()])
 
 
 @router.put("/triggers/{name}", responses=gives(TriggerShown), openapi_extra=takes(Trigger))
@@ -134,7 +107,7 @@ async def put_trigger(name: str, request: Request, site: Here, caller: Admin) ->
         per_hour=wanted.per_hour,
         enabled=wanted.enabled,
     )
-    return answer(_trigger(await site.engine.triggers.put(record)))
+    return answer(trigger_shown(await site.engine.triggers.put(record), secret=True))
 
 
 @router.delete("/triggers/{name}", status_code=204)
@@ -174,34 +147,3 @@ def _event(sent: Mapping[str, str]) -> str:
 def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
     roots = site.settings.roots
     return vetting.request(wanted.request(vetting.repository(wanted.repo, roots)), caller, roots)
-
-
-def _schedule(record: ScheduleRecord, at: float | None) -> ScheduleShown:
-    return ScheduleShown(
-        name=record.name,
-        cron=record.cron,
-        zone=record.zone,
-        request=record.request,
-        most_open=record.most_open,
-        per_day=record.per_day,
-        enabled=record.enabled,
-        next=None if at is None else moment(at),
-        last=record.last,
-        last_at=None if record.last_at is None else moment(record.last_at),
-    )
-
-
-def _trigger(record: TriggerRecord) -> TriggerShown:
-    return TriggerShown(
-        name=record.name,
-        request=record.request,
-        when=record.when,
-        branch=record.branch,
-        most_open=record.most_open,
-        per_hour=record.per_hour,
-        enabled=record.enabled,
-        seen=record.seen,
-        last=record.last,
-        last_at=None if record.last_at is None else moment(record.last_at),
-        secret=record.secret,
-    )

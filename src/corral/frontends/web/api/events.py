@@ -187,10 +187,11 @@ class _Talk:
         self._watching[wish.id] = asyncio.create_task(self._tell(wish.id, viewer))
 
     async def _tell(self, name: str, viewer: Viewer) -> None:
-        head = b'{"id":' + msgspec.json.encode(name)
+        viewer.head = b'{"id":' + msgspec.json.encode(name)
+        viewer.wire = self._socket.scope.get(KEY)
         async for batch, ended in follow(self._site.hub, viewer):
             for event in batch:
-                await self._socket.send_text((head + b',"event":' + event.body + b"}").decode())
+                await self._socket.send_text(event.under(viewer.head).decode())
             if ended:
                 await self._send({"id": name, "end": ended})
 

@@ -16,7 +16,9 @@ from corral.engine.doctor import list_agents
 from corral.errors import CorralError
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Lander, Reader, form
+from corral.frontends.web.landings import Landing
 from corral.frontends.web.pages import frame, laid
+from corral.frontends.web.pages.merge import place_of
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.site import Here, Site
 from corral.merging import ConflictedFile, Conflicts, MergeRequest, Version
@@ -25,7 +27,6 @@ from corral.model import OPEN
 router = APIRouter()
 MOST_FILES = 50  #: shown at once; what is settled makes room for others
 MOST_TRIES = 10
-MOST_SETTLING = 200  #: that are remembered
 Name = Annotated[str, Query(max_length=200)]
 Choice = Literal["ours", "theirs", "base"]
 #: What happened, by git's name for it; of others git's own words are shown.
@@ -59,17 +60,6 @@ class Shown(Struct, frozen=True, kw_only=True):
     words: str
 
 
-class Settling(Struct, kw_only=True):
-    """An agent that is at work on conflicts, for as long as this server remembers."""
-
-    agent: str
-    said: list[str]
-    over: bool = False
-
-
-_settling: dict[str, Settling] = {}
-
-
 @router.get("/runs/{run}/conflicts")
 async def look(run: str, request: Request, site: Here, caller: Reader, into: Name = "") -> Response:
     document = site.engine.show(run)
@@ -86,7 +76,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
     agents = [each.name for each in await list_agents(site.engine, strict=False) if each.program]
     return frame.show(
         request, caller, "conflicts.html",
-        run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling.get(document.run),
+        run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling(site, document.run),
         files=[await asyncio.to_thread(_shown, each, found.into) for each in files] if found else [],
     )  # fmt: skip
 
@@ -95,7 +85,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
 async def at_work(run: str, request: Request, site: Here, caller: Reader) -> Response:
     """The part that says how far an agent is."""
     document = site.engine.show(run)
-    return frame.show(request, caller, "_settling.html", run=document, settling=_settling.get(document.run))
+    return frame.show(request, caller, "_settling.html", run=document, settling=_settling(site, document.run))
 
 
 @router.post("/runs/{run}/conflicts")
@@ -103,8 +93,8 @@ async def settle(run: str, request: Request, site: Here, caller: Lander) -> Resp
     """Keep what was chosen, and land it as soon as nothing is in conflict any more."""
     del caller
     name = site.engine.find(run)
-    record = await site.engine.merges.merge(_request(name, await form(request)))
-    return frame.go_to(f"/runs/{name}/" + ("conflicts" if record.state == "conflict" else "merge"))
+    landing = await site.landings.begin(_request(name, await form(request)))
+    return frame.go_to(place_of(name, landing))
 
 
 @router.post("/runs/{run}/conflicts/agent")
@@ -122,10 +112,7 @@ async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> R
         resolve_with=agent,
         tries=int(tries) if tries.isdecimal() and 1 <= int(tries) <= MOST_TRIES else 3,
     )
-    if len(_settling) >= MOST_SETTLING:
-        _settling.clear()
-    told = _settling[name] = Settling(agent=agent, said=[])
-    await site.foreman.begin(name, lambda _: _by_agent(site, request_, told))
+    await site.landings.begin(request_)
     return frame.go_to(f"/runs/{name}/conflicts")
 
 
@@ -137,16 +124,10 @@ async def abort(run: str, site: Here, caller: Lander) -> Response:
     return frame.go_to(f"/runs/{document.run}/merge")
 
 
-async def _by_agent(site: Site, request: MergeRequest, told: Settling) -> None:
-    try:
-        record = await site.engine.merges.merge(request, told.said.append)
-        told.said.append("settled and merged" if record.state == "merged" else "it is left to you")
-    except CorralError as error:
-        told.said.append(str(error))
-        raise
-    finally:
-        told.over = True
-        site.engine.store.flush()
+def _settling(site: Site, run: str) -> Landing | None:
+    """Return what an agent does, or did, about the conflicts of a run."""
+    landing = site.landings.of(run)
+    return landing if landing and landing.agent else None
 
 
 def _request(run: str, given: Mapping[str, str]) -> MergeRequest:

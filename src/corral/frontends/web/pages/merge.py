@@ -18,6 +18,7 @@ from corral.engine.merge import foreseen
 from corral.errors import CorralError
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Lander, Reader, form
+from corral.frontends.web.landings import Landing
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.site import Here, Site
@@ -52,13 +53,16 @@ WAYS = (
 @router.get("/runs/{run}/merge")
 async def look(run: str, request: Request, site: Here, caller: Reader) -> Response:
     document = site.engine.show(run)
+    landing = site.landings.of(document.run)
+    if landing and not landing.over:
+        return frame.show(request, caller, "merge_going.html", run=document, landing=landing)
     undoing = await foreseen.undoing(site.engine.store, document.run) if document.merge.status == "merged" else None
     values = (
         {"preview": None, "trouble": None} if undoing else await _values(site, document, dict(request.query_params))
     )
     wanted = _request(document.run, dict(request.query_params))
     return frame.show(
-        request, caller, "merge.html", run=document, undoing=undoing, ways=WAYS, wanted=wanted, **values,
+        request, caller, "merge.html", run=document, landing=landing, undoing=undoing, ways=WAYS, wanted=wanted, **values,
         kept=[pair for pair in request.query_params.items() if pair[1] and PARTS.fullmatch(pair[0])],
         target=site.engine.store.run(document.run).plan.into or "",
     )  # fmt: skip
@@ -74,11 +78,26 @@ async def preview(run: str, request: Request, site: Here, caller: Reader) -> Res
 
 @router.post("/runs/{run}/merge")
 async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
-    """Land it; a conflict moves nothing and is settled on its own screen."""
+    """Land it. It goes on while nobody looks; a conflict moves nothing and is settled on its own screen."""
     del caller
     name = site.engine.find(run)
-    record = await site.engine.merges.merge(await _whole(site, _request(name, await form(request))))
-    return frame.go_to(f"/runs/{name}/conflicts" if record.state == "conflict" else f"/runs/{name}/merge")
+    landing = await site.landings.begin(await _whole(site, _request(name, await form(request))))
+    return frame.go_to(place_of(name, landing))
+
+
+@router.get("/runs/{run}/merge/going")
+async def going(run: str, request: Request, site: Here, caller: Reader) -> Response:
+    """The part that says how far a merge is; once it is over, the screen that shows what came of it."""
+    document = site.engine.show(run)
+    landing = site.landings.of(document.run)
+    if landing is None or landing.over:
+        return frame.go_to(place_of(document.run, landing))
+    return frame.show(request, caller, "_landing.html", run=document, landing=landing)
+
+
+def place_of(run: str, landing: Landing | None) -> str:
+    """Return the screen that shows what came of a merge."""
+    return f"/runs/{run}/conflicts" if landing and landing.state == "conflict" else f"/runs/{run}/merge"
 
 
 @router.post("/runs/{run}/merge/undo")

@@ -1,0 +1,182 @@
+"""`trigger`: tasks that a server starts when another program calls, or when a branch moves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from corral.engine.automatic.shown import trigger_shown
+from corral.engine.automatic.triggers import occasion
+from corral.engine.engine import Engine
+from corral.errors import BadRequest, Conflicting
+from corral.frontends.cli import words
+from corral.frontends.cli.look import engine, json_option
+from corral.frontends.cli.run import left_alone, say
+from corral.frontends.cli.standing import FEW, like_run, standing, warn_if_alone, what
+from corral.frontends.cli.who import who
+from corral.serving import TriggerRecord
+
+LEAST_SECRET = 16
+
+
+@click.group()
+def trigger() -> None:
+    """Have a server start a task when another program calls it, or when a branch moves, within limits.
+
+    What was sent is filled into the task: `corral trigger add issues "Look at {{payload.issue.title}}" --when
+    "payload.action == 'opened'"`. It needs a server that is at work: `corral serve`.
+    """
+
+
+@trigger.command("ls")
+@json_option
+def list_(*, as_json: bool) -> None:
+    """List triggers, and what came of the last move of a branch; their secrets are not shown."""
+    with engine() as opened:
+        found = opened.triggers.all()
+        if as_json:
+            click.echo(msgspec.json.encode([trigger_shown(each) for each in found]).decode())
+            return
+        if not found:
+            say('no trigger yet; make one: corral trigger add NAME "Look at {{payload.subject}}" --branch main')
+            return
+        rows = [
+            (
+                each.name,
+                "on" if each.enabled else "paused",
+                f"branch {each.branch}" if each.branch else "calls",
+                each.when or "always",
+                each.last or "-",
+                what(each.request),
+            )
+            for each in found
+        ]
+        click.echo("\n".join(words.table(("TRIGGER", "STATE", "ON", "WHEN", "LAST", "TASK"), rows)))
+        warn_if_alone(opened)
+
+
+@like_run
+@trigger.command("add")
+@click.argument("name")
+@click.argument("task", required=False, default="")
+@click.option("--branch", default="", metavar="NAME", help="New commits on it start the task, too.")
+@click.option("--when", default="", metavar="CONDITION", help="Over `payload` and `event`, as in flows.  [always]")
+@click.option("--secret-env", metavar="NAME", help="A variable that holds the secret calls are signed with.  [made]")
+@click.option("--most-open", type=FEW, default=4, help="It does not start while so many of its runs go on.  [4]")
+@click.option("--per-hour", type=FEW, default=30, help="How many runs it may start within an hour.  [30]")
+@click.option("--replace", is_flag=True, help="Instead of the one that is called so; it keeps its secret.")
+@json_option
+def add(  # noqa: PLR0913 -- what Click hands over
+    name: str,
+    task: str,
+    *,
+    branch: str,
+    when: str,
+    secret_env: str | None,
+    most_open: int,
+    per_hour: int,
+    replace: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Start TASK when it is called, and print the secret that calls are signed with: it is not shown again.
+
+    What is to be done is said as to `corral run`, and checked now. {{payload.…}} and {{event}} in TASK are filled.
+    """
+    with engine() as opened:
+        before = next((each for each in opened.triggers.all() if each.name == name), None)
+        if before and not replace:
+            raise Conflicting(f"a trigger is called `{name}` already", hint="another name, or --replace")
+        record = TriggerRecord(
+            name=name,
+            secret=_secret(secret_env) or (before.secret if before else ""),
+            request=standing(opened, task, **options),
+            by=who(),
+            when=when,
+            branch=branch,
+            most_open=most_open,
+            per_hour=per_hour,
+        )
+        made = asyncio.run(opened.triggers.put(record))
+        click.echo(msgspec.json.encode(trigger_shown(made, secret=True)).decode() if as_json else made.secret)
+        _how_to_call(opened, name)
+        warn_if_alone(opened)
+
+
+@trigger.command("rm")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a trigger; what it started stays."""
+    with engine() as opened:
+        opened.triggers.drop(name)
+    click.echo(f"removed: {name}")
+
+
+@trigger.command("pause")
+@click.argument("name")
+def pause(name: str) -> None:
+    """Let a trigger rest until `corral trigger resume`: calls are refused, branches not watched."""
+    with engine() as opened:
+        asyncio.run(opened.triggers.enable(name, enabled=False))
+    click.echo(f"{name}: paused")
+
+
+@trigger.command("resume")
+@click.argument("name")
+def resume(name: str) -> None:
+    """Go on with a trigger that rests; what its branch did meanwhile does not count."""
+    with engine() as opened:
+        asyncio.run(opened.triggers.enable(name, enabled=True))
+        click.echo(f"{name}: on")
+        warn_if_alone(opened)
+
+
+@trigger.command("run")
+@click.argument("name")
+@click.option("--payload", metavar="FILE", help="What is sent to it, as JSON; `-` is stdin.  [{}]")
+@click.option("--event", default="", metavar="NAME", help="What kind of call it is, as X-GitHub-Event says.")
+@json_option
+def run(name: str, *, payload: str | None, event: str, as_json: bool) -> int:
+    """Call a trigger yourself, to try it: its condition and its limits hold; exit code 1 if nothing starts."""
+    called = occasion(secrets.token_hex(8), event, _sent(payload))
+    with engine() as opened:
+        fired = asyncio.run(opened.triggers.fire(opened.triggers.find(name), called, lambda _: None))
+        if fired.run:
+            left_alone(opened, fired.run, as_json=as_json)
+            return 0
+    if as_json:
+        click.echo(msgspec.json.encode({"trigger": name, "reason": fired.reason, "run": None}).decode())
+    else:
+        say(f"nothing starts: {fired.reason}")
+    return 1
+
+
+def _how_to_call(opened: Engine, name: str) -> None:
+    server = opened.drives.server()
+    address = server.address if server else "http://127.0.0.1:4747"
+    say(f"keep the secret: it is not shown again. Calls go to {address}/api/v1/triggers/{name}, signed with it")
+
+
+def _secret(variable: str | None) -> str:
+    if variable is None:
+        return ""
+    found = os.environ.get(variable, "")
+    if len(found) < LEAST_SECRET:
+        raise BadRequest(f"--secret-env {variable}: it holds no secret of {LEAST_SECRET} letters or more")
+    return found
+
+
+def _sent(payload: str | None) -> bytes:
+    if payload is None:
+        return b""
+    try:
+        return sys.stdin.buffer.read() if payload == "-" else Path(payload).read_bytes()
+    except OSError as error:
+        raise BadRequest(f"--payload {payload}: {error.strerror}") from error
