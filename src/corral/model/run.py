@@ -63,6 +63,7 @@ class MergeState(Struct, frozen=True, kw_only=True):
     commit: str | None = None
     conflicts: tuple[str, ...] = ()
     others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
+    why: str | UnsetType = UNSET  #: of one that was taken back by other means than `undo`
 
 
 class Run(Struct, kw_only=True):

@@ -51,7 +51,7 @@ WAYS = (
 
 @router.get("/runs/{run}/merge")
 async def look(run: str, request: Request, site: Here, caller: Reader) -> Response:
-    document = site.engine.show(run)
+    document = await site.engine.merges.told(site.engine.show(run))
     undoing = await foreseen.undoing(site.engine.store, document.run) if document.merge.status == "merged" else None
     values = (
         {"preview": None, "trouble": None} if undoing else await _values(site, document, dict(request.query_params))
