@@ -58,6 +58,14 @@ class Filled(_Event, frozen=True):
     window: int | None = None  #: how large that is, where it is told
 
 
+class Rationed(_Event, frozen=True):
+    """How a window of its account's quota stands, where the agent tells it: `5h`, `7d`."""
+
+    window: str
+    used: float | None = None  #: a share: 1 is all of it
+    resets: float | None = None  #: seconds since 1970
+
+
 class Asked(_Event, frozen=True):
     question: str
     ask: str = ""
@@ -167,14 +175,14 @@ class Moved(_Event, frozen=True):
 
 
 Event = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Asked | Planned | Heeded | Limited | Ended
-    | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | Moved
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Rationed | Asked | Planned | Heeded
+    | Limited | Ended | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | Moved
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
 AgentEvent = (
-    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Asked | Planned | Heeded | Limited | Ended
-    | Unparsed
+    Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Rationed | Asked | Planned | Heeded
+    | Limited | Ended | Unparsed
 )  # fmt: skip
 
 #: How the engine begins its words when a person is asked something.

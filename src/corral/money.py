@@ -241,3 +241,6 @@ class CostOverview(Struct, frozen=True, kw_only=True):
     tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind
     standings: tuple[Standing, ...]
     quotas: tuple[Quota, ...]
+
+    def by(self, dimension: By) -> CostTable:
+        return self.days if dimension == "day" else self.tables[dimension]

@@ -89,6 +89,8 @@ def test_one_that_asks_and_never_listens_is_ended(corral: Corral, repo: Repo) ->
     assert outcome.code == 1, outcome
     assert outcome.attempt["error"]["class"] == "flood"
     assert any("never listened" in event.get("text", "") for event in corral.events())
+    assert corral("restore", outcome.attempt["id"], "--into", corral.root / "back").code == 0
+    assert (corral.root / "back" / "w.txt").read_text() == "precious\n"  # as it was right before it was ended
     assert not tagged(f"CORRAL_ATTEMPT={outcome.json['run']}")
 
 

@@ -1,7 +1,11 @@
 """`corral inbox`, `corral answer`: questions of agents at work reach a person, and the answers reach the agents."""
 
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -149,3 +153,71 @@ def test_a_repository_cannot_say_who_is_told(corral: Corral, repo: Repo) -> None
     outcome = corral.run(repo, "t", "--agent", corral.script(ASKS))
     assert outcome.code == 2
     assert "[notify] is yours to say" in outcome.err
+
+
+class Hook(BaseHTTPRequestHandler):
+    """A web address that answers with what is said of it beforehand, and keeps what it gets."""
+
+    answers: ClassVar[list[int]] = []
+    got: ClassVar[list[tuple[str, dict[str, Any]]]] = []
+
+    def do_POST(self) -> None:
+        self.got.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        words = f"no such hook: {self.path}".encode()
+        self.send_response(self.answers.pop(0) if self.answers else 200)
+        self.send_header("Content-Length", str(len(words)))
+        self.end_headers()
+        self.wfile.write(words)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing of it."""
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[type[Hook], str]]:
+    made = type("OneHook", (Hook,), {"answers": [], "got": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield made, f"http://127.0.0.1:{server.server_port}/services/SECRET-1234567/hook?token=SECRET-7654321"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries", "words"),
+    [
+        ([], 1, None),
+        ([500, 429], 3, None),
+        ([500, 502, 503], 3, "it answered 503"),
+        ([404], 1, "it answered 404"),
+    ],
+)
+def test_a_web_address_is_told_and_told_again_and_stays_secret(
+    corral: Corral, repo: Repo, hook: tuple[type[Hook], str], answers: list[int], tries: int, words: str | None
+) -> None:
+    made, address = hook
+    made.answers.extend(answers)
+    corral.config(f'[notify]\nwebhook = "{address}"')
+    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "1s")
+    assert outcome.json["status"] == "done", outcome  # whatever becomes of the notice
+    (entry,) = corral("inbox", "--all", "--json").json
+    assert len(made.got) == tries
+    path, body = made.got[0]
+    assert path.endswith("hook?token=SECRET-7654321")
+    known = ("id", "run", "kind", "about", "text", "choices", "default", "deadline", "created")
+    assert {name: body[name] for name in known} == {name: entry[name] for name in known}
+    told = [event["text"] for event in corral.events() if event["type"] == "noted" and "[notify]" in event["text"]]
+    assert told == ([f"[notify] webhook at 127.0.0.1: {words}"] if words else [])
+    kept = [file for file in corral.home.rglob("*") if file.is_file() and b"SECRET-" in file.read_bytes()]
+    assert kept == []
+    assert "SECRET-" not in outcome.out + outcome.err + corral("logs", "@last").out
+
+
+def test_a_web_address_that_is_not_there_is_told_without_its_path(corral: Corral, repo: Repo) -> None:
+    corral.config('[notify]\nwebhook = "http://127.0.0.1:1/services/SECRET-1234567 x"')
+    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "1s")
+    assert outcome.json["status"] == "done", outcome
+    assert any("[notify] webhook at 127.0.0.1: " in event.get("text", "") for event in corral.events())
+    assert "SECRET-" not in outcome.out + outcome.err + corral("logs", "@last", "--json").out

@@ -1,5 +1,6 @@
 """A conflict of any kind moves nothing, is told file by file, and is settled by a side, a file, an agent, or given up."""
 
+import sqlite3
 import subprocess
 
 import pytest
@@ -140,6 +141,79 @@ def test_a_conflict_waits_in_the_inbox_and_its_answer_counts(corral: Corral) -> 
     assert merged.code == 0, merged
     assert "THEIRS" in (repo.folder / "a.txt").read_text()
     assert corral("inbox", "--json").json == []
+
+
+def week_later(corral: Corral) -> None:
+    """Let the time be over that a person has to answer."""
+    with sqlite3.connect(corral.home / "corral.db") as database:
+        database.execute("UPDATE inbox SET deadline = 1 WHERE answered_at IS NULL")
+    database.close()
+
+
+def test_a_conflict_that_nobody_settles_ends_and_the_run_can_be_merged_again(corral: Corral) -> None:
+    repo = together(corral, "contents")
+    before = looks(repo)
+    assert corral("merge", "@last").code == 3
+    week_later(corral)
+    assert merge_state(corral)["status"] == "ready"  # it is told wherever one looks first
+    assert corral("merge", "@last", "--abort").code == 2
+    assert looks(repo) == before
+    (entry, *_) = corral("inbox", "--all", "--json").json
+    assert (entry["answer"], entry["answered_by"]) == ("abort", "deadline")
+    assert "to try again: corral merge" in entry["outcome"]
+    assert "nobody settled it in time" in corral("logs", "@last").out
+    assert corral("merge", "@last").code == 3
+    (asked_again,) = corral("inbox", "--json").json
+    assert corral("answer", asked_again["id"], "theirs").code == 0
+    assert merge_state(corral)["status"] == "merged"
+
+
+def test_an_answer_that_cannot_land_is_asked_again(corral: Corral) -> None:
+    repo = together(corral, "contents")
+    assert corral("merge", "@last").code == 3
+    (entry,) = corral("inbox", "--json").json
+    repo.write({"a.txt": "not committed\n"})
+    refused = corral("answer", entry["id"], "theirs")
+    assert refused.code == 2
+    assert "not clean" in refused.err
+    (again,) = corral("inbox", "--json").json
+    assert again["id"] != entry["id"]
+    repo.git("checkout", "--quiet", "--", "a.txt")
+    assert corral("answer", again["id"], "theirs").code == 0
+    assert merge_state(corral)["status"] == "merged"
+
+
+@pytest.mark.parametrize("by", ["deadline", "person"])
+def test_a_step_of_a_flow_whose_conflict_is_given_up_fails_and_can_be_done_again(corral: Corral, by: str) -> None:
+    repo = corral.repo(files={"price.txt": "4\n"})
+    flow = corral.root / "lands.yaml"
+    flow.write_text(
+        'nodes:\n  a: {run: "echo 7 > price.txt"}\n  ok: {gate: "Land?", needs: [a]}\n'
+        "  land: {merge: {into: main}, needs: [ok]}\n"
+    )
+    begun = corral("flow", "run", flow, "--repo", repo.folder, "--json")
+    run = begun.json["run"]
+    repo.commit({"price.txt": "9\n"})
+    (gate,) = corral("inbox", "--json").json
+    assert corral("answer", gate["id"], "yes").code == 0
+    assert corral("resume", run, "--json").code == 3
+    (entry,) = corral("inbox", "--json").json
+    if by == "deadline":
+        week_later(corral)
+    else:
+        assert f"corral resume {run}" in corral("answer", entry["id"], "abort").out
+    shown = corral("show", run).out
+    assert "is answered: abort" in shown
+    over = corral("resume", run, "--json")
+    assert over.json["status"] in ("failed", "partial"), over
+    assert "has ended: it was in conflict in price.txt" in over.json["nodes"][-1]["reason"]
+    assert corral("inbox", "--json").json == []
+    again = corral("retry", run, "--json")
+    assert again.code == 3, again
+    (entry,) = corral("inbox", "--json").json
+    assert corral("answer", entry["id"], "theirs").code == 0
+    assert corral("resume", run, "--json").code == 0
+    assert (repo.folder / "price.txt").read_text() == "7\n"
 
 
 def test_an_agent_settles_it_and_the_result_is_proven(corral: Corral) -> None:

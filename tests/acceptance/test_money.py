@@ -87,13 +87,29 @@ def test_an_answer_lets_the_run_go_on_from_its_saved_work(corral: Corral, repo: 
     wrong = corral("answer", entry["id"], "perhaps")
     assert wrong.code == 2
     assert "an amount in USD" in wrong.err
+    told = corral("budget", "set", "--per-month", "100")
+    assert f"corral resume {over.json['run']}" in told.err
     answered = corral("answer", entry["id"], "5")
     assert answered.out == f"answered {entry['id']}: 5; go on with corral resume {over.json['run']}\n"
+    assert "corral resume" not in corral("budget", "set", "--per-month", "100").err
     resumed = corral("resume", over.json["run"], "--json")
     assert resumed.code == 0, resumed
     attempt = resumed.json["nodes"][0]["attempts"][-1]
     assert "second.txt" in attempt["files_changed"]
     assert resumed.json["cost"]["usd"] == pytest.approx(1.4)
+
+
+@pytest.mark.slow
+def test_an_answer_can_have_the_run_go_on_by_itself(corral: Corral, repo: Repo) -> None:
+    over = corral.run(repo, "t", "--agent", spends(corral, 0.7), "--budget", "0.5")
+    assert over.code == 4, over
+    (entry,) = entries(corral)
+    answered = corral("answer", entry["id"], "5", "--resume")
+    assert answered.code == 0, answered
+    assert f"it goes on; watch it: corral logs -f {over.json['run']}" in answered.out
+    until(lambda: corral("show", "@last", "--json").json["status"] == "done", "it is done, though nobody resumed it")
+    (kept,) = corral("inbox", "--all", "--json").json
+    assert kept["outcome"].startswith("it goes on")
 
 
 def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral, repo: Repo) -> None:

@@ -2,11 +2,13 @@
 
 import signal
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.rig.command import Corral
 from tests.rig.merging import work
+from tests.rig.processes import gone
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
@@ -72,9 +74,49 @@ def test_what_is_there_right_before_an_agent_is_ended_is_kept(corral: Corral, en
         going.process.wait(60)
     attempt = corral("show", "@last", "--json").json["nodes"][0]["attempts"][0]
     assert attempt["status"] == ("stopped" if end == "stop" else "timed_out"), attempt
+    _thrown_away_and_back(corral, attempt)
+
+
+HOLD = "b = bytearray(100 << 20); b[::4096] = b'x' * len(b[::4096]); import time; time.sleep(3600)"
+BARE = ("--allow-unsandboxed", "--require-sandbox", "none")
+#: How to use up too much, the setting for that, and the class of the failure.
+TOO_MUCH = {
+    "memory": (f'for i in 1 2 3 4; do python3 -c "{HOLD}" & done', "[scope]\nmemory_mb = 256", BARE),
+    "disk": ("head -c 90M /dev/zero > big.log", "[scope]\ndisk_mb = 64", ()),
+    "processes": ("for i in $(seq 80); do sleep 31536000.79 & done", "[scope]\nprocesses = 40", BARE),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TOO_MUCH)
+def test_what_is_there_right_before_an_agent_that_uses_too_much_is_ended_is_kept(corral: Corral, kind: str) -> None:
+    script, settings, level = TOO_MUCH[kind]
+    repo = corral.repo(files=FILES)
+    corral.config(settings)
+    agent = corral.agent("mine", DISCARDS.replace("while", f"{script}; while"))
+    words = ("--agent", agent, "--retries", "0", "--timeout", "60s", *level)
+    attempt = corral.run(repo, "t", *words).attempt
+    assert attempt["error"]["class"] == kind, attempt
+    _thrown_away_and_back(corral, attempt)
+    gone("31536000.79")
+
+
+@pytest.mark.slow
+def test_what_is_there_right_before_money_ends_an_agent_is_kept(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    settings = 'output = "jsonl"\ncost = "cost"'
+    spends = """echo '{"cost": 3.0}'; while"""
+    agent = corral.agent("mine", DISCARDS.replace("while", spends), settings)
+    outcome = corral.run(repo, "t", "--agent", agent, "--budget", "1", "--timeout", "60s")
+    assert outcome.code == 4, outcome
+    _thrown_away_and_back(corral, outcome.attempt)
+
+
+def _thrown_away_and_back(corral: Corral, attempt: dict[str, Any]) -> None:
     assert "w.txt" not in attempt["files_changed"]
     folder = corral.root / "back"
-    assert corral("restore", attempt["id"], "--into", folder).code == 0
+    restored = corral("restore", attempt["id"], "--into", folder)
+    assert restored.code == 0, restored
     assert (folder / "w.txt").read_text() == "precious\n"
 
 

@@ -13,6 +13,7 @@ from corral.events import (
     Filled,
     Heeded,
     Limited,
+    Rationed,
     Said,
     Spent,
     Started,
@@ -91,6 +92,24 @@ def test_its_own_budget_cap_is_over_budget() -> None:
 def test_a_limit_is_told_as_such() -> None:
     line = {"type": "result", "subtype": "success", "is_error": True, "result": "limit", "api_error_status": 429}
     assert any(isinstance(event, Limited) for event in reader().read(json.dumps(line)))
+
+
+def test_it_tells_how_the_windows_of_its_account_stand() -> None:
+    info = {
+        "status": "allowed_warning", "resetsAt": 1794835732, "rateLimitType": "five_hour", "utilization": 0.93,
+        "isUsingOverage": False, "surpassedThreshold": 0.9, "unifiedWindows": {
+            "five_hour": {"utilization": 0.93, "resetsAt": 1794835732, "status": "allowed_warning"},
+            "seven_day_opus": {"utilization": 0.5, "resetsAt": 1795000000, "status": "allowed"},
+        },
+    }  # fmt: skip
+    line = {"type": "rate_limit_event", "rate_limit_info": info, "session_id": "743c"}
+    assert reader().read(json.dumps(line)) == [
+        Rationed("5h", 0.93, 1794835732),
+        Rationed("7d opus", 0.5, 1795000000),
+    ]
+    del info["unifiedWindows"]  # as older ones print it
+    assert reader().read(json.dumps(line)) == [Rationed("5h", 0.93, 1794835732)]
+    assert reader().read(json.dumps({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}})) == []
 
 
 def test_denied_tools_are_named() -> None:

@@ -5,8 +5,10 @@ usage: acp_agent.py BEHAVIOUR...   works | cursor | silent | floods
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 BEHAVIOUR = sys.argv[1]
 
@@ -55,6 +57,9 @@ def main() -> None:
         message = json.loads(line)
         if BEHAVIOUR == "silent":
             continue
+        if BEHAVIOUR == "floods":  # and throws its work away when it is told to end
+            Path("w.txt").write_text("precious\n")
+            signal.signal(signal.SIGTERM, lambda *_: (Path("w.txt").unlink(missing_ok=True), os._exit(1)))
         while BEHAVIOUR == "floods":  # asks, and never reads what it is told
             send(id="q", method="fs/read_text_file", params={"path": "x" * 1000})
         method, number = message.get("method"), message.get("id")

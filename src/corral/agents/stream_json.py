@@ -17,6 +17,7 @@ from corral.events import (
     Ended,
     Filled,
     Heeded,
+    Rationed,
     Said,
     Spent,
     Started,
@@ -26,6 +27,8 @@ from corral.events import (
 from corral.model import ErrorClass, Failure, Tokens
 
 MOST_TOOL_OUTPUT = 2000
+MOST_WINDOWS = 20
+SPANS = {"five_hour": "5h", "seven_day": "7d"}
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
@@ -69,6 +72,16 @@ class _Problem(Struct, gc=False):
     message: str = ""
 
 
+class _Window(Struct, gc=False):
+    utilization: float | None = None
+    resetsAt: float | None = None  # noqa: N815 -- as it prints it
+
+
+class _Quota(_Window, gc=False):
+    rateLimitType: str = ""  # noqa: N815
+    unifiedWindows: dict[str, _Window] = {}  # noqa: N815 -- msgspec makes a new one each time
+
+
 class _Line(Struct, gc=False):
     type: str
     subtype: str = ""
@@ -86,6 +99,7 @@ class _Line(Struct, gc=False):
     structured_output: Raw = Raw(b"")
     structured_result: Raw = Raw(b"")  # as Qwen calls it
     parent_tool_use_id: str | None = None
+    rate_limit_info: _Quota | None = None
     error: _Problem | str | None = None
     isReplay: bool = False  # noqa: N815 -- a message it was given, said back
 
@@ -124,6 +138,8 @@ class StreamJson:
             case "system" if message.subtype == "init":
                 version = message.claude_code_version or message.qwen_code_version
                 return [Started(message.session_id, message.model, version)]
+            case "rate_limit_event" if message.rate_limit_info:
+                return _rationed(message.rate_limit_info)
             case _:
                 return []
 
@@ -234,3 +250,17 @@ def _text(content: Raw) -> str:
         return "\n".join(block.text for block in blocks if block.text)[:MOST_TOOL_OUTPUT]
     except msgspec.DecodeError:
         return raw[:MOST_TOOL_OUTPUT].decode(errors="replace")
+
+
+def _rationed(quota: _Quota) -> list[AgentEvent]:
+    """Return how the windows of its account stand; older versions tell only of the one that counts most."""
+    found = quota.unifiedWindows or ({quota.rateLimitType: quota} if quota.rateLimitType else {})
+    return [Rationed(_span(name), each.utilization, each.resetsAt) for name, each in list(found.items())[:MOST_WINDOWS]]
+
+
+def _span(name: str) -> str:
+    """Name a window as its provider's own answers do: seven_day_opus is `7d opus`."""
+    for words, short in SPANS.items():
+        if name.startswith(words):
+            return (short + name[len(words) :]).replace("_", " ")
+    return name.replace("_", " ")[:40]

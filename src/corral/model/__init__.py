@@ -1,6 +1,6 @@
 """The things we talk about, as plain data: requests, plans, runs, attempts, and the one document that all show."""
 
-from corral.model.inbox import YES_NO, Entry, Question
+from corral.model.inbox import YES_NO, Entry, InboxEntry, Question
 from corral.model.plan import (
     ComplexityTable,
     CondensePolicy,
@@ -19,7 +19,7 @@ from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
 from corral.model.run import ENCODER, Attempt, MergeState, NodeState, Run, document
 from corral.model.scope import NamedPath, Net, PathRules, Scope, ScopeSource, ScopeTable
-from corral.model.words import OPEN, Cost, CostSource, ErrorClass, Failure, Level, Status, Tokens
+from corral.model.words import OPEN, Cost, CostSource, ErrorClass, Failure, Level, Status, Tokens, moment
 
 __all__ = [
     "ENCODER",
@@ -36,6 +36,7 @@ __all__ = [
     "Entry",
     "ErrorClass",
     "Failure",
+    "InboxEntry",
     "Level",
     "MergeState",
     "NamedPath",
@@ -68,4 +69,5 @@ __all__ = [
     "TrackRecord",
     "Violation",
     "document",
+    "moment",
 ]  # fmt: skip

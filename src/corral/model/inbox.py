@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from corral.model.words import moment
+
 YES_NO = ("yes", "no")
 
 
@@ -38,3 +40,31 @@ class Entry(Question, frozen=True, kw_only=True):
     @property
     def open(self) -> bool:
         return self.answered_at is None
+
+
+class InboxEntry(Struct, frozen=True, kw_only=True):
+    """An entry as it leaves us: the same at the command line, over HTTP and MCP, in notices and webhooks."""
+
+    id: str
+    run: str
+    node: str | None
+    attempt: str | None
+    kind: str
+    about: str
+    text: str
+    context: str
+    choices: tuple[str, ...]
+    default: str
+    deadline: str
+    created: str
+    answered_at: str | None
+    answer: str | None
+    answered_by: str | None
+    outcome: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> InboxEntry:
+        times = {"deadline": moment(entry.deadline), "created": moment(entry.created)}
+        answered = None if entry.answered_at is None else moment(entry.answered_at)
+        same = {name: getattr(entry, name) for name in cls.__struct_fields__ if name not in (*times, "answered_at")}
+        return cls(**same, **times, answered_at=answered)

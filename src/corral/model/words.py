@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -63,3 +64,8 @@ class Failure(Struct, frozen=True):
     message: str
     hint: str = ""
     lasting: bool | UnsetType = UNSET  #: the same again would most likely end the same: only if a person asks
+
+
+def moment(seconds: float) -> str:
+    """Return a time as every document of ours says it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

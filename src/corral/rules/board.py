@@ -21,6 +21,7 @@ from corral.events import (
     Limited,
     Moved,
     Noted,
+    Rationed,
     Rejected,
     Reported,
     Said,
@@ -69,7 +70,7 @@ class Working(Struct, kw_only=True):
         if isinstance(event, Limited):
             self.waits = f"waits for its quota: {event.message}"
             return
-        if not isinstance(event, Spent | Filled | Noted):
+        if not isinstance(event, Spent | Filled | Rationed | Noted):
             self.waits = ""
         self._learn(event, at)
 

@@ -235,6 +235,20 @@ async def _again(repository: Repository, commit: str, tree: str, parent: str, by
     return made.out.decode().strip()
 
 
+async def merge_since(repository: Repository, base: str, ours: str, theirs: str) -> Merged:
+    """Merge what `theirs` changed since `base` into `ours`, whatever else their histories have in common."""
+    one, other = [
+        await commit_tree(repository, await repository.tree_of(side), [base], "a side") for side in (ours, theirs)
+    ]
+    return await merge_trees(repository, one, other)
+
+
+async def lacks(repository: Repository, branch: str, before: str, after: str) -> bool:
+    """Tell whether a branch has nothing of what changed between two commits: taking it back would change nothing."""
+    merged = await merge_since(repository, after, branch, before)
+    return not merged.conflicts and merged.tree == await repository.tree_of(branch)
+
+
 async def behind(repository: Repository, commit: str, branch: str) -> int:
     """Return how many commits a branch has that `commit` does not know."""
     return int(await repository.text("rev-list", "--count", f"{commit}..{branch}", "--"))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import os
 import shutil
 import sys
+import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 from corral.config.shapes import Notify
 from corral.errors import CorralError
-from corral.model import ENCODER, Entry
+from corral.model import ENCODER, Entry, InboxEntry
 from corral.world import process
 from corral.world.process import Start
 
 SECONDS = 20.0
+AGAIN_SECONDS = (1.0, 4.0)  #: after each try that failed; then it is told that it did
+TOO_MANY = 429
 
 
 async def notify(entry: Entry, ways: Notify) -> list[str]:
@@ -24,7 +29,7 @@ async def notify(entry: Entry, ways: Notify) -> list[str]:
         _ring()
     tried = [_started(argv, entry) for argv in _commands(entry, ways)]
     if ways.webhook:
-        tried.append(asyncio.to_thread(_post, ways.webhook, ENCODER.encode(entry)))
+        tried.append(_posted(ways.webhook, _body(entry)))
     return [trouble for trouble in await asyncio.gather(*tried) if trouble]
 
 
@@ -48,7 +53,7 @@ def _commands(entry: Entry, ways: Notify) -> list[list[str]]:
 
 async def _started(argv: list[str], entry: Entry) -> str:
     told = {"CORRAL_INBOX": entry.id, "CORRAL_RUN": entry.run, "CORRAL_KIND": entry.kind, "CORRAL_ABOUT": entry.about}
-    start = Start(argv=argv, env={**os.environ, **told}, stdin=ENCODER.encode(entry) + b"\n")
+    start = Start(argv=argv, env={**os.environ, **told}, stdin=_body(entry) + b"\n")
     try:
         finished = await process.run(start, timeout=SECONDS)
     except CorralError as error:
@@ -56,10 +61,38 @@ async def _started(argv: list[str], entry: Entry) -> str:
     return "" if finished.code == 0 else f"[notify] {argv[-1]}: it ended with {finished.code}"
 
 
-def _post(address: str, body: bytes) -> str:
-    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})  # noqa: S310 -- http(s), as settings hold it
+def _body(entry: Entry) -> bytes:
+    return ENCODER.encode(InboxEntry.of(entry))
+
+
+async def _posted(address: str, body: bytes) -> str:
+    """Post to a web address, a few times if need be; nothing is told of it but its host, for the rest may be secret."""
+    words = ""
+    for wait in (0.0, *AGAIN_SECONDS):
+        await asyncio.sleep(wait)
+        status, words = await asyncio.to_thread(_post, address, body)
+        if not words or (400 <= status < 500 and status != TOO_MANY):
+            break
+    host = ""
+    with contextlib.suppress(ValueError):
+        host = urlsplit(address).hostname or ""
+    return f"[notify] webhook{f' at {host}' if host else ''}: {words}" if words else ""
+
+
+def _post(address: str, body: bytes) -> tuple[int, str]:
+    """Post once; return the status and what went wrong, in words that hold nothing of the address."""
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS):  # noqa: S310
-            return ""
-    except (OSError, ValueError) as error:
-        return f"[notify] webhook: {error}"
+        request = urllib.request.Request(address, body, {"Content-Type": "application/json"})  # noqa: S310 -- http(s), as settings hold it
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code, f"it answered {error.code}"
+    except TimeoutError:
+        return 0, "it did not answer in time"
+    except OSError as error:  # its words may hold the address: what the system says of it is enough
+        reason = getattr(error, "reason", error)
+        number = reason.errno if isinstance(reason, OSError) else None
+        return 0, os.strerror(number) if number and number > 0 else "it cannot be reached"
+    except (ValueError, http.client.HTTPException):
+        return 0, "its address is none, or what answered is no web server"

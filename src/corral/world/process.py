@@ -23,11 +23,9 @@ MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
-PATIENT = (
-    "timeout",
-    "idle",
-    "stopped",
-)  #: whoever is ended for these may go on for a moment; for others it grows worse
+#: Whoever is ended for these may go on while its work is kept; for the others, where it would grow worse, it is held.
+PATIENT = ("timeout", "idle", "stopped")
+HELD = ("flood", "memory", "disk", "processes")
 _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
@@ -83,6 +81,7 @@ class Talk:
         self.why: Why = "lingered"
         self.ending: Why | None = None  #: why we end it; what it says from then on is not its own decision
         self.before_end: Callable[[], Awaitable[object]] | None = None  #: what is to be done before it is ended
+        self.hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext  #: stops it meanwhile
 
     def end(self, why: Why) -> None:
         """Have the program ended, and say why."""
@@ -175,8 +174,9 @@ async def follow(
         if watching.done():
             why = talk.ending = watching.result()
         if not ended.done():  # a limit, or what it says cannot be kept any more
-            if talk.before_end and why in PATIENT:
-                await talk.before_end()
+            if talk.before_end and why in (*PATIENT, *HELD):
+                with talk.hold() if why in HELD else contextlib.nullcontext():
+                    await talk.before_end()
             await _end(process, start, limits.grace_seconds)
         await ended
         leftovers = [*(start.left() if start.left else []), *(sweep(start.tag, start.uid) if start.tag else [])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import stat
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from corral.world.sandbox.profile import SCRATCH
 
 PROC = Path("/proc")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+LOOKS = 50  #: one that starts others may be a step ahead
 ENTRIES_AT_ONCE = 20_000  #: a walk through a larger tree takes several turns
 
 Passed = Literal["memory", "disk", "processes"]
@@ -59,6 +61,30 @@ def members(start: Start) -> list[int]:
     mark = b"CORRAL_ATTEMPT=" + start.tag.encode() + b"\0"
     ours = [child for child in children(os.getpid()) if mark in _read(child, "environ")]
     return [each for launcher in ours for each in descendants(launcher)]
+
+
+@contextlib.contextmanager
+def held(start: Start) -> Generator[None]:
+    """Stop the processes of a box for a while, so that what it has too much of does not grow."""
+    first = start.box_pid() if start.box_pid else None
+    stopped: set[int] = set()
+    for _ in range(LOOKS):
+        found = {*members(start)} - stopped - {first}
+        for pid in found:
+            _signal(pid, signal.SIGSTOP)
+        stopped |= found
+        if not found:
+            break
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            _signal(pid, signal.SIGCONT)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def children(pid: int) -> list[int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import UNSET, structs
 
+from corral.engine.merge import overdue
 from corral.engine.people import answered, held
 from corral.flow import Node
 from corral.merging import MergeRecord
@@ -23,6 +23,7 @@ from corral.model import (
     RunRecord,
     Status,
     Tokens,
+    moment,
 )  # fmt: skip
 from corral.money import dollars
 from corral.rules import reduce
@@ -52,9 +53,11 @@ def lost(status: Status, owner: str | None) -> bool:
     return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
 
 
-def _reason(record: RunRecord, gates: Mapping[str, str]) -> str | None:
+def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
     if gates:
         return answered.words(gates)
+    if record.status == "waiting" and (words := overdue.answered(store, record.id)):
+        return words
     if lost(record.status, record.owner):
         return ORPHANED
     return QUEUED if record.status == "queued" and record.owner is None else record.reason
@@ -76,6 +79,7 @@ def build(store: Store, run: str) -> Run:
     status, reason = _stands(store, record, nodes, records)
     _drop_stale_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
+    overdue.end(store, run)
     lineage = Lineage(store)
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
     below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
@@ -83,7 +87,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=status,
-        reason=reason or _reason(record, gates),
+        reason=reason or _reason(store, record, gates),
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,
@@ -133,10 +137,6 @@ def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: 
             parts = reduce.parts_of([last[lane] for lane in sorted(last)])
         agents = [each.name for each in (node.agent, *node.rivals)]
         state.output = reduce.reduce(parts, node.reduce or "list", agents).output
-
-
-def moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def total_cost(attempts: Iterable[Attempt]) -> Cost:

@@ -21,6 +21,7 @@ from corral.events import (
     Mailed,
     Moved,
     Planned,
+    Rationed,
     Reached,
     Rejected,
     Reported,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
 END = 2**62
+FOR_MACHINES = b'{"type":"filled"', b'{"type":"rationed"'
 PAGE = 200
 MOST_LOOKED_AT = 10_000  #: events for one page of what is searched for; whoever wants more asks again
 Kind = Literal["all", "said", "tools", "errors"]
@@ -98,7 +100,7 @@ def _filter(wanted: LogWish) -> Callable[[Logged], bool]:
         if needle and encoded not in stored.body.decode().lower():  # most are passed over without being decoded
             return False
         if wanted.kind == "all" and not needle:
-            return not stored.body.startswith(b'{"type":"filled"')
+            return not stored.body.startswith(FOR_MACHINES)
         event = stored.event()
         return _is(event, wanted.kind) and (not needle or needle in _text(msgspec.to_builtins(event)).lower())
 
@@ -114,7 +116,7 @@ def _is(event: Event, kind: Kind) -> bool:
         case "errors":
             return _wrong(event)
         case _:
-            return not isinstance(event, Filled)
+            return not isinstance(event, Filled | Rationed)
 
 
 def _wrong(event: Event) -> bool:

@@ -41,7 +41,11 @@ class Waiting:
         before = self.of(record.ref)
         record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
         merges.save(self.store, record)
-        inbox.ask(self.store, rules.question(record, time.time()), time.time())
+        question = rules.question(record, time.time())
+        with self.store.transaction():
+            if (entry := inbox.of_key(self.store, question.key)) and not entry.open:
+                inbox.free(self.store, question.key)  # that answer did not settle it: a person is asked once more
+            inbox.ask(self.store, question, time.time())
         return record
 
     def over(self, ref: str, words: str, by: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from corral.engine.merge import standing
 from corral.engine.merge.landing import Lander
 from corral.engine.places import repository_of
 from corral.merging import MergeRecord, Place
@@ -31,6 +32,8 @@ async def undoing(store: Store, run: str) -> Undoing | None:
     if not moved:
         return Undoing(record=record, trouble="it moved nothing: the branch had this already")
     repository = repository_of(store.run(run).plan, store.folder)
+    if words := await standing.taken_back(repository, record):
+        return Undoing(record=record, trouble=words)
     now = await repository.commit_of(record.ref)
     if now != record.after:
         newer = await merging.behind(repository, record.after or "", now) if now and record.after else 0

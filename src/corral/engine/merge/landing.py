@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from corral.engine.merge import standing
 from corral.engine.merge.choices import Waiting
 from corral.errors import BadRequest, CorralError
 from corral.merging import MergeRecord, Place
@@ -123,11 +124,7 @@ class Lander:
 
     async def take_back(self, record: MergeRecord) -> MergeRecord:
         """Put the ref and the files back to where they were before a merge; refuse if newer work would be lost."""
-        now = await self.repository.commit_of(record.ref)
-        if now != record.after:
-            raise BadRequest(await self._newer(record, now), hint="`git revert` keeps what came later")
-        if record.before == record.after:
-            raise BadRequest(f"the merge of {record.run} moved nothing: there is nothing to undo")
+        await self._refuse_back(record)
         env = await merging.neutral(self.repository)
         found = await landing.checkouts(self.repository, record.ref)
         with contextlib.ExitStack() as stack:
@@ -160,10 +157,18 @@ class Lander:
         Waiting(self.store, record.run).over(record.ref, words, by)
         return record
 
+    async def _refuse_back(self, record: MergeRecord) -> None:
+        """Refuse to take back what is not there, or has newer work on top of it."""
+        if record.before != record.after and (words := await standing.taken_back(self.repository, record)):
+            raise BadRequest(f"{words}; there is nothing to undo", hint=f"to have it again: corral merge {record.run}")
+        now = await self.repository.commit_of(record.ref)
+        if now != record.after:
+            raise BadRequest(await self._newer(record, now), hint="`git revert` keeps what came later")
+        if record.before == record.after:
+            raise BadRequest(f"the merge of {record.run} moved nothing: there is nothing to undo")
+
     async def _newer(self, record: MergeRecord, now: str | None) -> str:
-        if now is None:
-            return f"the branch {record.into} is gone"
-        if record.after and await merging.is_ancestor(self.repository, record.after, now):
+        if now and record.after and await merging.is_ancestor(self.repository, record.after, now):
             count = await merging.behind(self.repository, record.after, now)
             commits = "1 newer commit" if count == 1 else f"{count} newer commits"
             return f"{record.into} has {commits} since the merge of {record.run}: undoing it would lose them"

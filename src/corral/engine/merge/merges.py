@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
-from corral.errors import CorralError
+from corral.errors import Conflicting, CorralError
 from corral.events import Heard, Noted
 from corral.merging import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.model import Run
@@ -44,9 +44,11 @@ class Merges:
 
     async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
-        from corral.engine.merge import publishing, resolution  # noqa: PLC0415
+        from corral.engine.merge import overdue, publishing, resolution  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
+        if request.heads and (over := overdue.end(self._engine.store, merger.run.run, running=True)):
+            raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
         request = merger.continued(request)
         if request.strategy == "patch":
             return await publishing.patch(merger, request, sink)
@@ -94,6 +96,12 @@ class Merges:
 
         merger = self._merger(name)
         return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
+
+    async def told(self, run: Run) -> Run:
+        """Return a run document as its branch bears it out: what a person took back with git is not called merged."""
+        from corral.engine.merge import standing  # noqa: PLC0415
+
+        return await standing.told(self._engine.store, run)
 
     def abort(self, name: str, into: str | None = None) -> Run:
         """Give up a merge that is in conflict: the last, or the one into a branch."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from corral.engine.host import Host
-from corral.engine.merge import taking
+from corral.engine.merge import standing, taking
 from corral.engine.merge.choices import Choices, Waiting
 from corral.engine.merge.landing import Lander, Say
 from corral.engine.proof import checking
@@ -50,6 +50,7 @@ class Worked(Struct, frozen=True, kw_only=True):
     before: str | None
     merged: Merged
     after: str | None = None
+    gone: tuple[MergeRecord, ...] = ()  #: merges of the run that the branch had, and a person took back with git
 
 
 class Merger:
@@ -168,6 +169,7 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
+        merges.save(self.store, *(standing.by_hand(each, record.at) for each in worked.gone))
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -231,6 +233,7 @@ class Merger:
             or not (merged.conflicts or merged.tree != await self.repository.tree_of(before))
         ):
             return
+        stands = [each for each in stands if each not in worked.gone]
         there = [each for each in stands if await merging.is_ancestor(self.repository, each.after or "", before)]
         rules.refuse_another(self.run, self.new_record(request, worked), there)
 
@@ -249,19 +252,28 @@ class Merger:
             raise Conflicting(
                 f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
             )
+        gone = await standing.gone(self.repository, merges.standing(self.store, self.run.run, ref))
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
         else:
-            merged = await self.merge_with(request, before, candidate.commit)
+            merged = await self.merge_with(request, before, candidate.commit, since=self.plan.base if gone else None)
         self.choices(request).check(merged.conflicts)
-        return Worked(candidate=candidate, ref=ref, before=before, merged=merged)
+        return Worked(candidate=candidate, ref=ref, before=before, merged=merged, gone=tuple(gone))
 
-    async def merge_with(self, request: MergeRequest, before: str | None, commit: str) -> Merged:
-        """Merge a commit with another, as the strategy and the choices that were made say."""
+    async def merge_with(
+        self, request: MergeRequest, before: str | None, commit: str, since: str | None = None
+    ) -> Merged:
+        """Merge a commit with another, as the strategy and the choices that were made say.
+
+        `since` is where the work began, for a branch that had it already: git itself would think that it still does.
+        """
         if before is None:
             return Merged(await self.repository.tree_of(commit))
-        merged = await merging.merge_trees(self.repository, before, commit)
+        if since is None:
+            merged = await merging.merge_trees(self.repository, before, commit)
+        else:
+            merged = await merging.merge_since(self.repository, since, before, commit)
         if merged.conflicts:
             merged = await self.choices(request).settle(merged)
         if merged.conflicts and request.strategy in ("ours", "theirs"):
@@ -347,7 +359,8 @@ class Merger:
         if tree == await self.repository.tree_of(before):
             return before
         into, attempts = worked.ref.removeprefix("refs/heads/"), worked.candidate.attempts
-        if request.strategy == "squash":
+        has_it = bool(worked.gone) and await merging.is_ancestor(self.repository, commit, before)
+        if request.strategy == "squash" or has_it:
             message = rules.message(self.run, attempts, squashed=True, into=into)
             return await merging.commit_tree(self.repository, tree, [before], message, by)
         if await merging.is_ancestor(self.repository, before, commit):

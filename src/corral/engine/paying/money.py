@@ -17,7 +17,6 @@ from corral.money import (
     Budget,
     By,
     CostOverview,
-    CostTable,
     Limit,
     Quota,
     QuotaWindow,
@@ -133,10 +132,6 @@ def _own_ceiling(store: Store, by: str, lower_than: float) -> None:
             )
 
 
-def cost(store: Store, settings: Budget, by: By, *, since: float = 0.0, repo: str = "") -> CostTable:
-    return costs.table(ledger(store).history(since=since, repo=repo), by, zone_of(settings))
-
-
 def overview(store: Store, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
     """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
     lines, zone = ledger(store).history(since=since, repo=repo), zone_of(settings)
@@ -223,6 +218,10 @@ class Money:
 
         settings = self._engine.settings.load(Path(plan.repo)).budget
         return estimating.estimate(plan, self._engine.store, standings(self._engine.store, settings))
+
+    def stopped(self) -> list[str]:
+        """Return the runs that ask whether they may spend more."""
+        return list(dict.fromkeys(entry.run for entry in self._engine.inbox.entries() if entry.about == "budget"))
 
     def halt(self, by: str) -> list[str]:
         """Stop every run now, whoever drives it, and let none start; return which."""

@@ -38,7 +38,7 @@ class Turnstile:
             self.back_at = back_at(fields, now)
         elif status < ERRORS:
             self.back_at = None
-        if now - self._learned_at < LEARN_SECONDS:
+        if now - self._learned_at < LEARN_SECONDS and status != TOO_MANY:  # what refuses says the most
             return
         if found := windows(self._account, fields, now):
             self._learned_at = now

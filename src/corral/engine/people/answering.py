@@ -16,6 +16,8 @@ from corral.world import custody
 from corral.world.store import inbox, waiting
 from corral.world.store.sqlite import Store
 
+GO_ON = "go on with corral resume"
+
 
 def take(store: Store, number: str, text: str, by: str) -> Entry:
     """Store an answer; return the entry as it is now."""
@@ -48,14 +50,14 @@ def told(store: Store, entry: Entry) -> Entry:
         inbox.note_outcome(store, entry.id, words)
         return inbox.find(store, entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):
-        inbox.note_outcome(store, entry.id, _by_itself(store, entry) or f"go on with corral resume {entry.run}")
+        inbox.note_outcome(store, entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
     return inbox.find(store, entry.id) or entry
 
 
 def handed_over(store: Store, entry: Entry) -> Entry:
     """Leave a run that may spend more to the server of its store, if there is one."""
     server = _server(store)
-    if not entry.outcome.startswith("go on") or server is None:
+    if not entry.outcome.startswith(GO_ON) or server is None:
         return entry
     with store.transaction():
         redoing.wake_up(store, entry.run)

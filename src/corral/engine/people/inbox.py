@@ -6,6 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.engine.merge import overdue
+from corral.engine.merge.choices import Waiting
+from corral.engine.people import answering
+from corral.errors import CorralError
+from corral.merging import MergeRecord
 from corral.model import OPEN, Entry
 from corral.rules import budget
 from corral.rules import merging as rules
@@ -27,6 +32,7 @@ class Inbox:
         """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
         store = self._engine.store
         inbox.answer_due(store, time.time())
+        overdue.end(store)
         return inbox.newest(store, 1000) if whole else inbox.waiting(store)
 
     def needs(self, number: str, words: str) -> AccessScope:
@@ -56,8 +62,6 @@ class Inbox:
 
         A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
         """
-        from corral.engine.people import answering  # noqa: PLC0415
-
         entry = answering.take(self._engine.store, number, text, by)
         if entry.about == "limit" and entry.answer == "no":
             await self._engine.stop(entry.run, by)
@@ -67,6 +71,14 @@ class Inbox:
         told = answering.told(self._engine.store, entry)
         return answering.handed_over(self._engine.store, told) if entry.about == "budget" and not here else told
 
+    async def go_on(self, entry: Entry) -> Entry:
+        """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
+        if not entry.outcome.startswith(answering.GO_ON):
+            return entry
+        await self._engine.drives.detach(entry.run)
+        inbox.note_outcome(self._engine.store, entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
+        return inbox.find(self._engine.store, entry.id) or entry
+
     async def _settle_merge(self, entry: Entry) -> None:
         """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
         from corral.merging import MergeRequest  # noqa: PLC0415
@@ -74,12 +86,19 @@ class Inbox:
         store = self._engine.store
         if store.run(entry.run).status in OPEN:
             return
-        waiting = merges.in_conflict(merges.of_run(store, entry.run))
-        into = next((each.into for each in waiting if rules.question(each, 0.0).key == entry.key), None)
-        if entry.answer == "abort":
-            self._engine.merges.abort(entry.run, into)
-            outcome = "nothing was moved"
-        else:
-            record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=into))
-            outcome = f"{record.state} into {record.into}"
-        inbox.note_outcome(store, entry.id, outcome)
+        if entry.answer == overdue.ABORT:
+            overdue.end(store, entry.run)
+            return
+        waits = next((each for each in merges.conflicting(store, entry.run) if _key(each) == entry.key), None)
+        try:
+            record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=waits.into if waits else None))
+        except CorralError as error:
+            inbox.note_outcome(store, entry.id, f"not merged: {str(error).splitlines()[0]}")
+            if waits and waits in merges.conflicting(store, entry.run):  # it still waits, so somebody is asked again
+                Waiting(store, entry.run).keep(waits)
+            raise
+        inbox.note_outcome(store, entry.id, f"{record.state} into {record.into}")
+
+
+def _key(record: MergeRecord) -> str:
+    return rules.question(record, 0.0).key

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import structs
 
 from corral import __version__
-from corral.engine.looking.document import moment
 from corral.errors import BadRequest, NotFound
 from corral.events import Moved
-from corral.model import Entry
+from corral.model import Entry, InboxEntry, moment
 from corral.rules import signing
 from corral.serving import Delivery, Logged, WebhookRecord
 from corral.world import posting
@@ -180,23 +179,8 @@ def _told(logged: Logged) -> tuple[str, bytes] | None:
 
 
 def _told_of_inbox(kind: str, entry: Entry) -> tuple[str, bytes]:
-    data = {
-        "id": entry.id,
-        "run": entry.run,
-        "node": entry.node,
-        "attempt": entry.attempt,
-        "kind": entry.kind,
-        "about": entry.about,
-        "text": entry.text,
-        "context": entry.context,
-        "choices": entry.choices,
-        "default": entry.default,
-        "deadline": moment(entry.deadline),
-    }
-    at = entry.created
-    if kind == "inbox.answered":
-        at = entry.answered_at or at
-        data |= {"answer": entry.answer, "answered_by": entry.answered_by, "outcome": entry.outcome}
+    at = (entry.answered_at or entry.created) if kind == "inbox.answered" else entry.created
+    data = InboxEntry.of(entry)
     return kind, msgspec.json.encode({"type": kind, "timestamp": moment(at), "data": data})
 
 

@@ -22,24 +22,26 @@ from corral.events import (
     Heeded,
     Limited,
     Noted,
+    Rationed,
     Rejected,
     Spent,
     Started,
 )
 from corral.flow import Task
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
-from corral.money import dollars
+from corral.money import QuotaWindow, dollars
 from corral.rules import quota
 from corral.rules.redact import Redactor
 from corral.rules.window import Gauge
 from corral.world.clock import zone
-from corral.world.store import quotas
+from corral.world.store import accounts, quotas
 from corral.world.store.sqlite import Store
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
 MOST_TEXT = 64 << 10  #: of one event
 MOST_BYTES = 64 << 20
 MOST_REASON = 500
+FAR = 400 * 86400.0  #: what lies further off is no answer
 
 
 class Recorder:
@@ -55,6 +57,7 @@ class Recorder:
         self._metered_before = Tokens()
         self.gauge: Gauge | None = None  #: of its present turn
         self.back_at: Callable[[], float | None] = lambda: None  #: when its account may be asked, by its provider
+        self._full: dict[str, float] = {}  #: windows of its account that are used up, and until when
         self.has_account = False  #: its quota is one for all runs of its agent
         self.ended: Ended | None = None  #: its last word so far
 
@@ -109,7 +112,7 @@ class Recorder:
         vital = isinstance(event, VITAL)
         if isinstance(event, Limited) and event.until is None:
             # Many agents swallow what their provider says of it; what passes by us is heard there.
-            event = Limited(event.message, quota.until(event.message, time.time(), zone) or self.back_at())
+            event = Limited(event.message, quota.until(event.message, time.time(), zone) or self._back_at())
         body = ENCODER.encode(event)
         if self.redactor.may_hold(body):  # most hold none: then nothing in them is looked at one by one
             event = self.redactor.value(event)
@@ -118,6 +121,8 @@ class Recorder:
             self._act_on(event)
         elif isinstance(event, Filled) and self.gauge is not None:
             self.gauge.told(event.tokens, event.window)
+        elif isinstance(event, Rationed):
+            self._ration(event)
         if len(body) > MOST_TEXT:
             event = _cut(event)
             body = ENCODER.encode(event)
@@ -130,6 +135,22 @@ class Recorder:
         run, node = self.record.run, self.record.node
         self._store.note_encoded(run, body, at=time.time(), node=node, attempt=self.attempt.id)
         tell(self._listen, Heard(run, node, self.attempt.id, event))
+
+    def _back_at(self) -> float | None:
+        """Return when its account may be asked again: as its provider said, or as a window that is used up says."""
+        return self.back_at() or max(self._full.values(), default=None)
+
+    def _ration(self, event: Rationed) -> None:
+        """Remember how a window of its account stands."""
+        now = time.time()
+        used = None if event.used is None else min(1.0, max(0.0, event.used))
+        resets = event.resets if event.resets and now < event.resets < now + FAR else None
+        window = QuotaWindow(agent=self.attempt.known_as, name=event.window, used=used, resets=resets, at=now)
+        self._full.pop(event.window, None)
+        if used == 1.0 and resets:
+            self._full[event.window] = resets
+        if self.has_account and used is not None:
+            accounts.see(self._store, [window])
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -113,6 +114,7 @@ class Boxes:
         made = confine(program.argv, box, self.level, tag=self._attempt, stdin=program.stdin, wrapped=program.wrapped)
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
+            talk.hold = partial(watchdog.held, start)
             async with network.served(start, talk), self._watched(start, box, talk):
                 stop = program.stop or self._stop
                 ended = await process.follow(start, limits, program.hear, program.raw, stop, talk)

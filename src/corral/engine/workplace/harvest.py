@@ -28,7 +28,8 @@ async def snapshot(host: Host, made: Workspace) -> str | None:
     """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
     place = made.tree.parent / "snap"
     place.mkdir(mode=0o700, exist_ok=True)
-    box = structs.replace(host.boxes.box(made, made.tree.parent, writable=(place,)), file_mb=None, cpu_seconds=None)
+    box = host.boxes.box(made, made.tree.parent, writable=(place,))
+    box = structs.replace(box, file_mb=None, cpu_seconds=None, processes=None)  # its user may have too many already
     async with host.snapping:
         snapshots.prepare(made, place, host.owner)
         await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")

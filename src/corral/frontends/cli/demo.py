@@ -91,7 +91,7 @@ async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
 
 
 def _cost(engine: Engine) -> None:
-    found = money.cost(engine.store, Budget(), "model")
+    found = money.overview(engine.store, Budget()).by("model")
     click.echo(f"\n9. corral cost --by model: ${found.usd or 0.0:.3f}, as the scripts say; nothing was paid.\n")
     rows = [(Path(row.key).name, f"${row.usd or 0.0:.3f}", str(row.attempts), str(row.done)) for row in found.rows]
     click.echo(_indent("\n".join(words.table(("MODEL", "COST", "ATTEMPTS", "DONE"), rows))))

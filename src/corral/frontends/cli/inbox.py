@@ -8,11 +8,11 @@ import time
 import click
 import msgspec
 
-from corral.engine.looking import document
+from corral.engine.engine import Engine
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
-from corral.model import Entry
+from corral.model import Entry, InboxEntry
 
 
 @click.command()
@@ -23,7 +23,7 @@ def inbox(*, whole: bool, as_json: bool) -> None:
     with engine() as opened:
         entries = opened.inbox.entries(whole=whole)
     if as_json:
-        click.echo(msgspec.json.encode([shown(entry) for entry in entries]).decode())
+        click.echo(msgspec.json.encode([InboxEntry.of(entry) for entry in entries]).decode())
     elif not entries:
         click.echo("nothing waits for you", err=True)
     else:
@@ -33,37 +33,21 @@ def inbox(*, whole: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("number", metavar="ID")
 @click.argument("text", metavar="yes|no|TEXT", nargs=-1, required=True)
+@click.option("--resume", is_flag=True, help="Where its run has to be resumed then, do so, in the background.")
 @json_option
-def answer(number: str, text: tuple[str, ...], *, as_json: bool) -> None:
+def answer(number: str, text: tuple[str, ...], *, resume: bool, as_json: bool) -> None:
     """Answer what waits in the inbox; an answer counts once, and who gave it is kept."""
     with engine() as opened:
-        entry = asyncio.run(opened.inbox.answer(number, " ".join(text), who()))
+        entry = asyncio.run(_answered(opened, number, " ".join(text), resume=resume))
     if as_json:
-        click.echo(msgspec.json.encode(shown(entry)).decode())
+        click.echo(msgspec.json.encode(InboxEntry.of(entry)).decode())
     else:
         click.echo(f"answered {entry.id}: {entry.answer}" + (f"; {entry.outcome}" if entry.outcome else ""))
 
 
-def shown(entry: Entry) -> dict[str, object]:
-    """Return an entry as machines read it."""
-    return {
-        "id": entry.id,
-        "run": entry.run,
-        "node": entry.node,
-        "attempt": entry.attempt,
-        "kind": entry.kind,
-        "about": entry.about,
-        "text": entry.text,
-        "context": entry.context,
-        "choices": entry.choices,
-        "default": entry.default,
-        "deadline": document.moment(entry.deadline),
-        "created": document.moment(entry.created),
-        "answered_at": None if entry.answered_at is None else document.moment(entry.answered_at),
-        "answer": entry.answer,
-        "answered_by": entry.answered_by,
-        "outcome": entry.outcome,
-    }
+async def _answered(opened: Engine, number: str, text: str, *, resume: bool) -> Entry:
+    entry = await opened.inbox.answer(number, text, who())
+    return await opened.inbox.go_on(entry) if resume else entry
 
 
 def _lines(entry: Entry) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from collections.abc import Generator
@@ -100,6 +101,8 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if attempt is not None:
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
+        if found.merge.status == "merged":
+            found = asyncio.run(opened.merges.told(found))
         asked = opened.inbox.commands(found.run)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())

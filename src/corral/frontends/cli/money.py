@@ -6,6 +6,7 @@ import csv
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
-from corral.money import CostTable, Limit, Quota, Standing, Window
+from corral.money import By, CostTable, Limit, Quota, Standing, Window
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -51,8 +52,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
     place = str(Path(repo).resolve()) if repo else ""
     with engine() as opened:
         if action == "set":
-            if not named:
-                raise click.UsageError("name a limit: corral budget set --per-day 10")
+            _refuse_none(named)
             for window, amount in named:
                 money.set_limit(opened.store, Limit(window=window, usd=amount, agent=agent, repo=place), who())
         elif action == "reset":
@@ -60,6 +60,8 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
             click.echo(f"taken away: {gone}", err=True)
             for kept in () if whole else money.ceilings(opened.store):
                 click.echo(f"the ceiling of ${kept:.2f} stays: corral budget reset --all", err=True)
+        for run in opened.money.stopped() if action != "show" else ():
+            click.echo(f"run {run} was stopped by a budget; where there is room now: corral resume {run}", err=True)
         settings = opened.settings.load(Path()).budget
         found = money.standings(opened.store, settings)
         spent = money.spending(opened.store, settings)
@@ -77,6 +79,11 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         )
     else:
         click.echo("no limit is set; e.g.: corral budget set --per-day 10 --per-run 2", err=True)
+
+
+def _refuse_none(named: Sequence[object]) -> None:
+    if not named:
+        raise click.UsageError("name a limit: corral budget set --per-day 10")
 
 
 def _row(standing: Standing) -> tuple[str, ...]:
@@ -129,7 +136,7 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
             return
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget
-        found = money.cost(opened.store, settings, cast("Any", by), since=since, repo=place)
+        found = money.overview(opened.store, settings, since=since, repo=place).by(cast("By", by))
     rows = [{"key": row.key, "usd": row.usd, "tokens": row.tokens, "attempts": row.attempts, "done": row.done,
              "seconds": row.seconds, "unknown": row.unknown} for row in found.rows]  # fmt: skip
     if as_json:

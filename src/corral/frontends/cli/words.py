@@ -25,6 +25,7 @@ from corral.events import (
     Moved,
     Noted,
     Planned,
+    Rationed,
     Reached,
     Rejected,
     Reported,
@@ -155,6 +156,8 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
         lines.append(f"branch   {shown.branch}")
     if shown.error and shown.error.hint:
         lines.append(f"hint     {shown.error.hint}")
+    if run.merge.why:
+        lines.append(f"merge    {run.merge.why}")
     lines.append(following)
     return lines
 
@@ -288,7 +291,7 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"> {tool} {shown}".rstrip()
         case ToolReturned(ok=False, output=output):
             return f"! {output.strip() or 'the tool failed'}"
-        case ToolReturned() | Changed() | Filled():
+        case ToolReturned() | Changed() | Filled() | Rationed():
             return None
         case Rejected(misfits):
             return f"output not taken: {'; '.join(misfits)}"

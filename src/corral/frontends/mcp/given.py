@@ -10,37 +10,7 @@ from corral.engine.doctor import AgentReport
 from corral.engine.looking import document
 from corral.events import Stored
 from corral.merging import Preview
-from corral.model import Entry, Run, Status
-
-
-class Waiting(Struct, frozen=True, kw_only=True):
-    """A question that waits for a person; engine_answer takes their word."""
-
-    id: str
-    run: str
-    node: str | None
-    kind: str
-    about: str
-    text: str
-    context: str
-    choices: tuple[str, ...]
-    default: str
-    deadline: str
-
-    @classmethod
-    def of(cls, entry: Entry) -> Waiting:
-        return cls(
-            id=entry.id,
-            run=entry.run,
-            node=entry.node,
-            kind=entry.kind,
-            about=entry.about,
-            text=entry.text,
-            context=entry.context,
-            choices=entry.choices,
-            default=entry.default,
-            deadline=document.moment(entry.deadline),
-        )
+from corral.model import InboxEntry, Run, Status
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -54,7 +24,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     is_mcp_mode: bool
     sandbox: str
     open: tuple[Line, ...]  #: runs that are not over
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[InboxEntry, ...]  #: engine_answer takes a person's word for each
     run: Run | None = None  #: the one that was asked for
 
 

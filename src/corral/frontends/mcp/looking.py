@@ -15,7 +15,7 @@ from corral.engine.planning.flowing import template_names
 from corral.frontends.mcp import arguments, given, money
 from corral.frontends.mcp.calls import Call
 from corral.frontends.mcp.tools import Told, told_run
-from corral.model import OPEN
+from corral.model import OPEN, InboxEntry
 
 STRATEGIES = ("single", "multi", "parallel", "race", "auto")
 MOST_TASK = 200
@@ -38,7 +38,7 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
             is_mcp_mode=True,
             sandbox=found.sandbox.level,
             open=tuple(line for line in lines(call.engine, 1000) if line.status in OPEN),
-            waiting=tuple(given.Waiting.of(entry) for entry in waiting),
+            waiting=tuple(InboxEntry.of(entry) for entry in waiting),
             run=run,
         )
     )
@@ -128,7 +128,7 @@ async def result(call: Call, asked: arguments.Result) -> Told:
     if asked.wait and run.status in OPEN:
         await call.for_a_while(run.run, asked.wait)
         run = call.engine.show(run.run)
-    return told_run(call, run)
+    return told_run(call, await call.engine.merges.told(run))
 
 
 async def diff(call: Call, asked: arguments.Diff) -> Told:

@@ -41,7 +41,7 @@ def standing(engine: Engine, outcome: str) -> given.Money:
     settings = engine.settings.load(Path()).budget
     limits = money.standings(engine.store, settings)
     found = money.spending(engine.store, settings)
-    rows = money.cost(engine.store, settings, "day", since=time.time() - 32 * 86400).rows
+    rows = money.overview(engine.store, settings, since=time.time() - 32 * 86400).days.rows
     today = datetime.now(money.zone_of(settings)).date().isoformat()
     return given.Money(
         daily_tokens=sum(row.tokens for row in rows if row.key == today),

@@ -112,7 +112,8 @@ class Connection(BaseHTTPRequestHandler):
             self._pause(turn.hang_seconds)
         if turn.status is not None:
             message = f"scripted error {turn.status}" if turn.message is None else turn.message
-            self._send_whole(turn.status, wire.error(turn.status, message), _retry_after(turn))
+            headers = {**_retry_after(turn), **turn.headers}
+            self._send_whole(turn.status, wire.error(turn.status, message), headers)
             return
         try:
             answer = answer_of(turn, asked)
@@ -122,7 +123,7 @@ class Connection(BaseHTTPRequestHandler):
         if asked.stream:
             self._send_chunks(wire.stream_type, list(wire.chunks(answer)), turn)
         else:
-            self._send_whole(200, wire.whole(answer), drop=turn.drop)
+            self._send_whole(200, wire.whole(answer), turn.headers, drop=turn.drop)
 
     def _pause(self, seconds: float) -> None:
         if self.server.stopping.wait(min(seconds, threading.TIMEOUT_MAX)):
@@ -141,7 +142,7 @@ class Connection(BaseHTTPRequestHandler):
 
     def _send_chunks(self, content_type: str, chunks: list[str], turn: Turn) -> None:
         headers = {"Content-Type": content_type, "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"}
-        self._send_head(200, headers)
+        self._send_head(200, {**headers, **turn.headers})
         for chunk in chunks[: len(chunks) // 2] if turn.drop else chunks:
             self._send_chunk(chunk.encode())
             if turn.slow_seconds:

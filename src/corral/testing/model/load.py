@@ -19,6 +19,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "message": str,
     "write": dict,
     "input": dict,
+    "headers": dict,
     "usage": dict,
     "calls": list,
     "status": int,
@@ -70,6 +71,9 @@ def _checked(raw: object, kind: type[Call | Usage], types: dict[str, type | tupl
         is_right = isinstance(value, types[name]) and (types[name] is bool or not isinstance(value, bool))
         if not is_right:
             raise ScriptError(f"{name} cannot be {value!r}", f"{name} takes {_words(types[name])}")
+    headers = given.get("headers", {})
+    if not all(isinstance(value, str) for value in headers.values()):
+        raise ScriptError(f"headers cannot be {headers!r}", 'write them as {"name": "value"}')
     write = given.get("write", {})
     if not all(isinstance(value, str) for value in write.values()):
         raise ScriptError(f"write cannot be {write!r}", WRITE_HINT)

@@ -65,6 +65,7 @@ class Turn(Call):
     status: int | None = None  # answer with this HTTP error instead
     message: str | None = None  # of that error
     retry_after_seconds: float | None = None  # header of that error
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of the answer, whatever it is
     hang_seconds: float = 0  # before the first byte
     slow_seconds: float = 0  # after each chunk of a stream
     drop: bool = False  # close the connection half way through the answer

@@ -39,6 +39,11 @@ def find(store: Store, number: str) -> Entry | None:
     return _entry(rows[0]) if rows else None
 
 
+def of_key(store: Store, key: str) -> Entry | None:
+    rows = store.rows("entry_of_key", key=key)
+    return _entry(rows[0]) if rows else None
+
+
 def waiting(store: Store) -> list[Entry]:
     """Return what nobody has answered, oldest first."""
     return [_entry(row) for row in store.rows("waiting_entries")]

@@ -58,6 +58,11 @@ def unfinished(store: Store, git_dir: str) -> list[MergeRecord]:
     return _read(store, "unfinished_merges", git_dir=git_dir)
 
 
+def conflicting(store: Store, run: str | None = None) -> list[MergeRecord]:
+    """Return what is stored as in conflict, of a run or of all."""
+    return _read(store, "conflicting_merges", run=run)
+
+
 def latest(records: Sequence[MergeRecord]) -> MergeRecord | None:
     """Return the one that tells how things stand."""
     told = [record for record in records if record.state != "begun"]

@@ -21,6 +21,9 @@ SELECT id, record FROM merges ORDER BY id
 -- name: unfinished_merges
 SELECT id, record FROM merges WHERE git_dir = :git_dir AND state IN ('begun', 'undoing') ORDER BY id
 
+-- name: conflicting_merges
+SELECT id, record FROM merges WHERE state = 'conflict' AND (:run IS NULL OR run = :run) ORDER BY id
+
 -- name: add_queue
 INSERT INTO queues (git_dir, over, record) VALUES (:git_dir, 0, :record) RETURNING id
 

@@ -7,11 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import Answer
-from corral.frontends.web.api.shown import InboxEntry, entry
 from corral.frontends.web.auth import Caller, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.model import Entry
+from corral.model import Entry, InboxEntry
 
 router = APIRouter(tags=["inbox"])
 
@@ -19,14 +18,14 @@ router = APIRouter(tags=["inbox"])
 @router.get("/inbox", responses=gives(list[InboxEntry]))
 async def list_entries(site: Here, _: Reader, *, all: bool = False) -> Response:  # noqa: A002 -- as `inbox --all`
     """List what waits for a person; with `all` also what was answered."""
-    return answer([entry(each) for each in site.engine.inbox.entries(whole=all)])
+    return answer([InboxEntry.of(each) for each in site.engine.inbox.entries(whole=all)])
 
 
 @router.post("/inbox/{number}", responses=gives(InboxEntry), openapi_extra=takes(Answer))
 async def give(number: str, request: Request, site: Here, caller: Runner) -> Response:
     """Answer what waits; an answer counts once. One that lands work or lifts a limit needs the scope for that."""
     wanted = await body(request, Answer)
-    return answer(entry(await settle(site, caller, number, wanted.answer)))
+    return answer(InboxEntry.of(await settle(site, caller, number, wanted.answer)))
 
 
 async def settle(site: Site, caller: Caller, number: str, words: str) -> Entry:

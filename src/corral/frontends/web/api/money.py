@@ -160,8 +160,8 @@ async def cost(
 ) -> Response:
     """Show what attempts cost, by agent, model, day, repository or kind of task."""
     since = time.time() - days * 86_400 if days else 0.0
-    found = money.cost(site.engine.store, _settings(site), by, since=since, repo=repo)
-    return answer(_shown(found))
+    found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
+    return answer(_shown(found.by(by)))
 
 
 @router.get("/cost/overview", responses=gives(OverviewShown))

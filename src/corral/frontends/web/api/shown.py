@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from corral.engine.looking.document import lost, moment
+from corral.engine.looking.document import lost
 from corral.engine.looking.history import RunLine
-from corral.model import Entry
+from corral.model import moment
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
@@ -35,27 +35,6 @@ class EventPage(Struct, frozen=True, kw_only=True):
     run: str
     events: list[msgspec.Raw]
     next: int  #: give it as `after` to get what is newer
-
-
-class InboxEntry(Struct, frozen=True, kw_only=True):
-    """What waits for a person, or waited; as `inbox --json` prints it."""
-
-    id: str
-    run: str
-    node: str | None
-    attempt: str | None
-    kind: str
-    about: str
-    text: str
-    context: str
-    choices: tuple[str, ...]
-    default: str
-    deadline: str
-    created: str
-    answered_at: str | None
-    answer: str | None
-    answered_by: str | None
-    outcome: str
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -86,25 +65,4 @@ def summary(line: RunLine) -> RunSummary:
         seconds=None if line.ended is None else round(line.ended - line.created, 3),
         cost={"usd": line.usd},
         orphaned=lost(line.status, line.owner),
-    )
-
-
-def entry(found: Entry) -> InboxEntry:
-    return InboxEntry(
-        id=found.id,
-        run=found.run,
-        node=found.node,
-        attempt=found.attempt,
-        kind=found.kind,
-        about=found.about,
-        text=found.text,
-        context=found.context,
-        choices=found.choices,
-        default=found.default,
-        deadline=moment(found.deadline),
-        created=moment(found.created),
-        answered_at=None if found.answered_at is None else moment(found.answered_at),
-        answer=found.answer,
-        answered_by=found.answered_by,
-        outcome=found.outcome,
     )

@@ -62,9 +62,8 @@ async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
 def _values(site: Site, by: By, days: int) -> dict[str, object]:
     settings = site.engine.settings.load(Path()).budget
     since = time.time() - days * 86_400 if days else 0.0
-    store = site.engine.store
-    table = money.cost(store, settings, by, since=since)
-    daily = money.cost(store, settings, "day", since=since)
+    found = money.overview(site.engine.store, settings, since=since)
+    table = found.by(by)
     most = max((row.usd for row in table.rows), default=0.0)
     return {
         "by": by,
@@ -73,10 +72,10 @@ def _values(site: Site, by: By, days: int) -> dict[str, object]:
         "periods": PERIODS,
         "table": table,
         "most": most,
-        "bars": _bars({row.key: row.usd for row in daily.rows}, days, settings),
-        "standings": money.standings(store, settings),
-        "quotas": money.known_quotas(store),
-        "zone": money.zone_name(settings),
+        "bars": _bars({row.key: row.usd for row in found.days.rows}, days, settings),
+        "standings": found.standings,
+        "quotas": found.quotas,
+        "zone": found.zone,
     }
 
 

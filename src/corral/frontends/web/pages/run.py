@@ -55,6 +55,7 @@ async def part(request: Request, run: str, site: Here, caller: Reader, attempt: 
 
 async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
     view = viewing.view(site.engine, run)
+    await site.engine.merges.told(view.run)
     chosen = _chosen(view, attempt, node)
     record = view.attempts[chosen.attempt.id] if chosen.attempt else None
     engine, name = site.engine, view.run.run

@@ -78,6 +78,8 @@ def _done(view: View) -> Next:
         return Next(f"It is merged into {merge.into}. Undo is on the merge screen.", f"corral undo {name}")
     if merge.status == "conflict":
         return Next("It does not go together with what is there now. Settle the conflicts.", f"corral merge {name}")
+    if merge.status == "undone":
+        return Next(f"Its merge into {merge.into} was taken back. It can be merged again.", f"corral merge {name}")
     if merge.status == "ready":
         look = "Compare the attempts" if several(view) else "Look at the change"
         into = f" into {merge.into}" if merge.into else ""

@@ -95,7 +95,7 @@
     || (e.type === "checked" && (e.check.exit_code !== 0 || !!e.check.note))
     || (e.type === "moved" && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
   const KINDS = {
-    all: (e) => e.type !== "filled",
+    all: (e) => e.type !== "filled" && e.type !== "rationed",
     said: (e) => ["said", "reported", "asked", "planned", "heeded", "mailed"].includes(e.type),
     tools: (e) => ["called_tool", "tool_returned", "changed", "reached", "checked"].includes(e.type),
     errors: wrong,

@@ -1,0 +1,50 @@
+"""Whether what was merged is still in its branch: a person may have taken it back with git itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from corral.engine.places import repository_of
+from corral.merging import MergeRecord
+from corral.model import MergeState, Run
+from corral.world import merging
+from corral.world.git import Repository
+from corral.world.store import merges
+from corral.world.store.sqlite import Store
+
+
+async def taken_back(repository: Repository, record: MergeRecord) -> str:
+    """Say what became of a merge that its branch has nothing of any more; empty where it still has some of it."""
+    tip = await repository.commit_of(record.ref)
+    if tip is None:
+        return f"the branch {record.into} is gone"
+    if record.before is None or record.after is None or tip == record.after:
+        return ""
+    there = [await repository.commit_of(commit) for commit in (record.before, record.after)]
+    if all(there) and not await merging.lacks(repository, tip, record.before, record.after):
+        return ""
+    return f"{record.into} has nothing of it any more: it was taken back there with git"
+
+
+async def gone(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:
+    """Return the merges that their branches have nothing of any more."""
+    return [record for record in records if await taken_back(repository, record)]
+
+
+async def told(store: Store, run: Run) -> Run:
+    """Return a run document that claims no merge which its branch has nothing of any more."""
+    record = merges.landed(merges.of_run(store, run.run)) if run.merge.status == "merged" else None
+    if record is None or record.before == record.after:
+        return run
+    repository = repository_of(store.run(run.run).plan, store.folder)
+    words = await taken_back(repository, record) if repository.git_dir.exists() else ""
+    if words:
+        run.merge = MergeState(status="undone", into=record.into, others=run.merge.others, why=words)
+    return run
+
+
+def by_hand(record: MergeRecord, at: float) -> MergeRecord:
+    """Return a merge as it is stored once it is known that a person took it back."""
+    return structs.replace(record, state="undone", undone=at)

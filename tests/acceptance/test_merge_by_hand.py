@@ -1,0 +1,90 @@
+"""What a person does with git itself after a merge: reverts it, moves the branch back, goes on. It is told and minded."""
+
+import pytest
+
+from tests.rig.command import Corral
+from tests.rig.merging import merge_state, work
+from tests.rig.repository import Repo
+
+FILES = {"a.txt": "one\n", "b.txt": "two\n"}
+
+
+def taken_back(repo: Repo, how: str) -> None:
+    """Take the last merge back as a person would."""
+    if how == "reset":
+        repo.git("reset", "--quiet", "--hard", "HEAD@{1}")
+    else:
+        merge = ("-m", "1") if " " in repo.git("show", "-s", "--format=%P") else ()
+        repo.git("revert", "--no-edit", *merge, "HEAD")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "strategy", "goes_on"),
+    [("revert", "auto", True), ("revert", "auto", False), ("revert", "squash", True), ("reset", "auto", False)],
+)
+def test_what_was_taken_back_with_git_is_told_and_can_land_again(
+    corral: Corral, how: str, strategy: str, goes_on: bool
+) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt; echo new > n.txt", "--check", "test -f n.txt")["run"]
+    if goes_on:
+        repo.commit({"other.txt": "meanwhile\n"})
+    assert corral("merge", run, "--strategy", strategy).code == 0
+    landed = repo.head
+    taken_back(repo, how)
+    there = repo.commit({"later.txt": "later\n"})
+
+    told = merge_state(corral)
+    assert (told["status"], told["commit"]) == ("undone", None)
+    assert "main has nothing of it any more" in told["why"]
+    assert f"corral merge {run}" in corral("show", run).out
+    refused = corral("undo", run)
+    assert refused.code == 2, refused
+    assert "it was taken back there with git; there is nothing to undo" in refused.err
+    assert f"corral merge {run}" in refused.err
+    assert repo.head == there
+
+    preview = corral("merge", run, "--preview", "--json")
+    assert sorted(preview.json["files"]) == ["a.txt", "n.txt"], preview
+    again = corral("merge", run, "--strategy", strategy)
+    assert again.code == 0, again
+    assert (repo.folder / "a.txt").read_text() == "one\nmore\n"
+    assert (repo.folder / "n.txt").read_text() == "new\n"
+    assert (repo.folder / "later.txt").exists()
+    assert repo.git("status", "--porcelain") == ""
+    assert merge_state(corral)["commit"] == repo.head != landed
+    assert corral("merge", run).code == 0  # it has this already
+    assert corral("undo", run).code == 0
+    assert repo.head == there
+    assert merge_state(corral) == {"status": "undone", "into": "main", "commit": None, "conflicts": []}
+
+
+def test_what_landed_and_was_changed_since_still_stands(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt; echo new > n.txt")["run"]
+    assert corral("merge", run).code == 0
+    repo.commit({"a.txt": "one\nMORE\n"})  # its line is another now, its file still there
+    assert merge_state(corral)["status"] == "merged"
+    assert "1 newer commit" in corral("undo", run).err
+    taken_back(repo, "reset")
+    repo.git("branch", "--move", "trunk")
+    gone = corral("undo", run)
+    assert gone.code == 2
+    assert "the branch main is gone" in gone.err
+
+
+@pytest.mark.slow
+def test_another_attempt_lands_where_the_first_was_taken_back(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    flow = corral.root / "two.yaml"
+    corral.agent("one", "echo 7 > price.txt")
+    corral.agent("two", "echo 8 > price.txt")
+    flow.write_text("nodes:\n  work: {race: [one, two], task: t}\n")
+    run = corral("flow", "run", flow, "--repo", repo.folder, "--json").json["run"]
+    assert corral("merge", run, "--pick", "one").code == 0
+    assert corral("merge", run, "--pick", "two").code == 2
+    taken_back(repo, "revert")
+    merged = corral("merge", run, "--pick", "two")
+    assert merged.code == 0, merged
+    assert (repo.folder / "price.txt").read_text() == "8\n"
