@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import sys
-import urllib.request
 
 from corral.config.shapes import Notify
 from corral.errors import CorralError
@@ -57,6 +56,8 @@ async def _started(argv: list[str], entry: Entry) -> str:
 
 
 def _post(address: str, body: bytes) -> str:
+    import urllib.request  # noqa: PLC0415 -- dear to load, and seldom needed
+
     request = urllib.request.Request(address, body, {"Content-Type": "application/json"})  # noqa: S310 -- http(s), as settings hold it
     try:
         with urllib.request.urlopen(request, timeout=SECONDS):  # noqa: S310
