@@ -3,20 +3,26 @@ PY = .venv/bin/python
 # What pytest makes of the tests is kept for the next time, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test quick check format bench docs pin clean
+.PHONY: demo test quick night check format bench docs pin clean
 
 demo:            ## the whole loop in a throw-away repository: no key, no config, no network
 	@tools/bootstrap run
 	@.venv/bin/corral demo
 
-test:            ## every test, and every check
+test:            ## every test, and every check beside them
 	@tools/bootstrap dev
-	@$(MAKE) --no-print-directory check
-	@$(PY) -m pytest -n 4 --dist worksteal
+	@$(MAKE) --no-print-directory check & checks=$$!; \
+	$(PY) -m pytest -n 5 --dist worksteal; tests=$$?; \
+	wait $$checks || { echo "error: \`make check\` failed: its words stand among the tests'" >&2; exit 1; }; \
+	exit $$tests
 
 quick:           ## the tests that take little time
 	@tools/bootstrap dev
-	@$(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
+	@CORRAL_TRIES=0.2 $(PY) -m pytest -n 2 --dist worksteal -m "not slow" -q
+
+night:           ## every test, and twenty times as much of what chance decides, new each time
+	@tools/bootstrap dev
+	@CORRAL_TRIES=20 $(PY) -m pytest -n 5 --dist worksteal -o timeout=14400
 
 check:           ## lint, types, layers, dead code, dependencies
 	@tools/bootstrap dev

@@ -1,5 +1,6 @@
 """What all tests may ask for."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,9 +10,17 @@ import pytest
 from hypothesis import settings
 
 from tests.rig.command import Corral
+from tests.rig.dealing import deal
+from tests.rig.tries import BY_NIGHT, tries
 
-settings.register_profile("corral", deadline=None)  # no test asserts a time
-settings.load_profile("corral")
+settings.register_profile("corral", deadline=None, derandomize=not BY_NIGHT, max_examples=tries(100))
+settings.load_profile("corral")  # and no test asserts a time
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        items[:] = deal(items, processes)
 
 
 @pytest.fixture

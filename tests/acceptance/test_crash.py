@@ -6,10 +6,11 @@ import sqlite3
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.rig.command import Corral
+from tests.rig.command import Corral, Going
 from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
@@ -42,41 +43,55 @@ spend = 0.01
 def test_killed_at_random_moments_a_run_goes_on_as_if_nothing_had_happened(corral: Corral, half: int) -> None:
     chance = random.Random(half)
     agent = corral.script(SCRIPT)
-    check = ("--check", "test -f one.txt -a -f two.txt -a -f three.txt && sleep 0.1")
-    repo = corral.repo("measured")
+    words = ("--agent", agent, "--check", "test -f one.txt -a -f two.txt -a -f three.txt && sleep 0.1", "--json")
     started = time.monotonic()
-    assert corral.run(repo, "a task", "--agent", agent, *check).json["status"] == "done"
-    whole = time.monotonic() - started
+    assert corral("run", "a task", "--repo", corral.repo("measured").folder, *words).json["status"] == "done"
+    killing = Killing(corral, words, chance, whole_seconds=time.monotonic() - started)
     cut_off = 0
     for moment in range(MOMENTS // 2):
-        repo = corral.repo(f"repo-{moment}")
-        cut_off += _kill_and_resume(corral, repo, agent, check, chance.uniform(0.15, 1.0) * whole)
-    assert cut_off >= 2, "hardly any run was cut off: the moments are badly chosen"
+        cut_off += killing.kill_and_resume(corral.repo(f"repo-{moment}"), by_time=moment % 2 == 0)
+    assert cut_off >= 6, "hardly any run was cut off: the moments are badly chosen"
 
 
-def _kill_and_resume(corral: Corral, repo: Repo, agent: str, check: tuple[str, ...], delay: float) -> bool:
-    """Run, kill, resume; return whether there was something to resume."""
-    before = {line["run"] for line in corral("ls", "--json").json}
-    argv = [*corral.program, "run", "a task", "--repo", str(repo.folder), "--agent", agent, *check, "--json"]
-    process = subprocess.Popen(
-        argv, cwd=corral.root, env=corral.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        process.wait(timeout=delay)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    new = [line for line in corral("ls", "--json").json if line["run"] not in before]
-    if not new:
-        assert not repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
-        return False
-    run = new[0]["run"]
-    until(lambda: not _agents(run), "the agent is gone with its engine")
-    open_before = new[0]["status"] in ("queued", "running")
-    resumed = corral("resume", run, "--json")
-    assert resumed.code == (0 if open_before else 2), resumed
-    _judge(corral, repo, run)
-    return open_before
+class Killing:
+    """Kills runs at chance moments: by the clock, which falls anywhere, or by what was told, which no load can shift."""
+
+    def __init__(self, corral: Corral, words: tuple[str, ...], chance: random.Random, whole_seconds: float) -> None:
+        self.corral, self._words, self._chance, self._whole_seconds = corral, words, chance, whole_seconds
+        self._events = self._told()
+        self._known = {line["run"] for line in corral("ls", "--json").json}
+
+    def kill_and_resume(self, repo: Repo, *, by_time: bool) -> bool:
+        """Run, kill, resume; return whether there was something to resume."""
+        corral = self.corral
+        with corral.going("run", "a task", "--repo", repo.folder, *self._words) as going:
+            if by_time:
+                self._wait(going, self._chance.uniform(0.15, 1.0))
+            else:
+                last = self._told() + self._chance.randrange(self._events)
+                until(lambda: going.process.poll() is not None or self._told() >= last, "it gets so far")
+                self._wait(going, self._chance.uniform(0.0, 0.05))
+        new = [line for line in corral("ls", "--json").json if line["run"] not in self._known]
+        if not new:
+            assert not repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
+            return False
+        run = new[0]["run"]
+        self._known.add(run)
+        until(lambda: not _agents(run), "the agent is gone with its engine")
+        open_before = new[0]["status"] in ("queued", "running")
+        resumed = corral("resume", run, "--json")
+        assert resumed.code == (0 if open_before else 2), resumed
+        _judge(corral, repo, resumed.json if open_before else corral("show", run, "--json").json)
+        return open_before
+
+    def _wait(self, going: Going, share: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            going.process.wait(share * self._whole_seconds)
+
+    def _told(self) -> int:
+        """Return how many events there are, of all runs."""
+        with contextlib.closing(sqlite3.connect(self.corral.home / "corral.db", timeout=60)) as database:
+            return database.execute("SELECT count(*) FROM events").fetchone()[0]
 
 
 def _agents(run: str) -> list[int]:
@@ -89,8 +104,8 @@ def _agents(run: str) -> list[int]:
     return found
 
 
-def _judge(corral: Corral, repo: Repo, run: str) -> None:
-    document = corral("show", run, "--json").json
+def _judge(corral: Corral, repo: Repo, document: dict[str, Any]) -> None:
+    run = document["run"]
     assert document["status"] == "done", document
     winner = document["nodes"][0]["attempts"][-1]
     assert {"one.txt", "two.txt", "three.txt"} <= set(repo.files(winner["branch"]))

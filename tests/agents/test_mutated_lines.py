@@ -11,10 +11,11 @@ from corral.adapter import AgentProfile, End, HangUp, Leave, Line
 from corral.events import DECODER, Event
 from corral.model import ENCODER
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
+from tests.rig.tries import tries
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
 
-LINES = 100_000
+LINES = tries(100_000)
 ODD: list[Any] = [
     None,
     True,

@@ -13,6 +13,7 @@ from corral.events import DECODER, Event
 from corral.model import ENCODER
 from tests.agents.reading import TASK, recorded
 from tests.agents.test_claude import RECORDED
+from tests.rig.tries import tries
 
 PROFILES = {
     "text": AgentProfile(command=("x",)),
@@ -64,13 +65,13 @@ JSON = st.recursive(
 
 
 @given(st.lists(st.text() | JSON.map(json.dumps), max_size=6), st.integers(-15, 255), st.text(max_size=200))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_junk(lines: list[str], code: int, stderr: str) -> None:
     survives(lines, code, stderr)
 
 
 @given(st.sampled_from(LINES), st.integers(0, 400), st.integers(0, 40), st.text(max_size=8))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_recorded_lines_with_pieces_cut_out_or_put_in(line: str, place: int, gone: int, put: str) -> None:
     survives([line[:place] + put + line[place + gone :]], 0, "")
 
@@ -82,7 +83,7 @@ OPEN = [
 
 
 @given(st.sampled_from(SPOKEN), st.integers(0, 600), st.integers(0, 40), st.text(max_size=8))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_acp_lines_with_pieces_cut_out_or_put_in_once_a_session_is_open(
     line: str, place: int, gone: int, put: str
 ) -> None:
@@ -90,7 +91,7 @@ def test_acp_lines_with_pieces_cut_out_or_put_in_once_a_session_is_open(
 
 
 @given(st.sampled_from(SPOKEN), st.sampled_from(["update", "toolCall", "options", "stopReason", "usage"]), JSON)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_acp_lines_with_fields_of_other_kinds_once_a_session_is_open(line: str, name: str, value: object) -> None:
     message = json.loads(line)
     inside = "params" if "params" in message else "result"
@@ -118,6 +119,6 @@ FIELDS = [
 
 
 @given(st.sampled_from([line for line in LINES if line.startswith("{")]), st.sampled_from(FIELDS), JSON)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_recorded_lines_with_fields_of_other_kinds(line: str, field: str, value: object) -> None:
     survives([json.dumps({**json.loads(line), field: value})], 1, "")

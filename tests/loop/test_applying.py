@@ -10,6 +10,7 @@ from corral.loop.answers import Edit, Patch, Replace, Whole, parse
 from corral.loop.applying import apply
 from corral.loop.patch import Hunk
 from corral.loop.place import Place
+from tests.rig.tries import tries
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ EDITS = some.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=some.lists(EDITS, max_size=6))
 def test_nothing_outside_is_ever_touched(place: Place, edits: list[Edit]) -> None:
     before = outside(place)
@@ -125,7 +126,7 @@ def test_nothing_outside_is_ever_touched(place: Place, edits: list[Edit]) -> Non
     assert (place.root / "inner").readlink() == Path("src")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=NAMES, text=TEXTS)
 def test_whatever_an_answer_says(place: Place, name: str, text: str) -> None:
     before = outside(place)

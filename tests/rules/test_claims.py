@@ -18,6 +18,7 @@ from corral.world import custody
 from corral.world.git import locked
 from corral.world.store.claims import Asking, Claims
 from corral.world.store.sqlite import Store
+from tests.rig.tries import tries
 from tests.rig.waiting import until
 
 
@@ -97,7 +98,7 @@ def reaches_itself(graph: dict[str, set[str]], first: str) -> bool:
 
 
 @given(graphs)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_circles_are_found_exactly_where_there_are_some(graph: dict[str, set[str]]) -> None:
     found = deadlocks(graph, {})
     assert bool(found) == any(reaches_itself(graph, each) for each in graph)

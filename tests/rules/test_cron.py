@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from corral.errors import BadRequest
 from corral.rules import cron
+from tests.rig.tries import tries
 
 AT = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)  # a Saturday
 
@@ -45,7 +46,7 @@ def test_what_is_wrong_is_said(text: str) -> None:
     st.integers(0, 59), st.integers(0, 23), st.integers(0, 6),
     st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001
 )  # fmt: skip
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 def test_no_earlier_minute_fits(minute: int, hour: int, weekday: int, after: datetime) -> None:
     found = cron.parse(f"{minute} {hour} * * {weekday}").next(after)
     assert after < found <= after + timedelta(days=8)

@@ -12,6 +12,7 @@ from corral.rules.actions import Ask, Expand, Finish, Land, Limits, Settle
 from corral.rules.graph import FAILED
 from corral.rules.lanes import Begin, GoOn, WaitUntil
 from corral.rules.schedule import Schedule
+from tests.rig.tries import tries
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)
 OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "limited")
@@ -134,7 +135,7 @@ def flows(draw: st.DrawFn) -> Flow:
     return Flow(name="f", strategy="flow", nodes=tuple(nodes), on_failure=draw(st.sampled_from(["continue", "stop"])))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(flows(), st.integers(0, 10**6), st.integers(1, 5))
 def test_every_flow_ends_in_order_and_within_limits(flow: Flow, seed: int, parallel: int) -> None:
     world = World(flow, seed, Limits(parallel=parallel))
@@ -142,7 +143,7 @@ def test_every_flow_ends_in_order_and_within_limits(flow: Flow, seed: int, paral
     assert all(state.status not in OPEN for state in world.states.values())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(flows(), st.integers(0, 10**6))
 def test_neither_the_order_of_ends_nor_crashes_change_what_becomes_of_a_flow(flow: Flow, seed: int) -> None:
     if flow.on_failure == "stop":

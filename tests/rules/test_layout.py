@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from corral.flow import Edge, Flow, Node, Task
 from corral.rules.flows import drawing
 from corral.rules.flows.layout import picture
+from tests.rig.tries import tries
 
 WIDTH = 100
 
@@ -24,7 +25,7 @@ def flows(draw: st.DrawFn) -> Flow:
     return Flow(name="any", strategy="flow", nodes=tuple(nodes))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(flows(), st.lists(st.integers(20, 90), min_size=40, max_size=40))
 def test_nodes_stand_right_of_what_they_need_and_never_on_another(flow: Flow, sizes: list[int]) -> None:
     heights = {node.id: sizes[place] for place, node in enumerate(flow.nodes)}

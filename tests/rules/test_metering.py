@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from corral.model import Tokens
 from corral.rules import metering
 from corral.rules.metering import Meter
+from tests.rig.tries import tries
 
 EVENTS, LINES, JSON = "text/event-stream", "application/x-ndjson", "application/json"
 
@@ -157,7 +158,7 @@ def test_of_what_is_too_long_only_the_end_is_kept(wrap: Any) -> None:
     assert told == [(None, WHOLE)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.sampled_from([EVENTS, LINES, JSON, ""]), st.lists(st.binary(max_size=200), max_size=5))
 def test_nothing_that_passes_breaks_it(content_type: str, pieces: list[bytes]) -> None:
     read(content_type, pieces)

@@ -10,6 +10,7 @@ from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy
 from corral.rules.actions import Action, Finish, Settle
 from corral.rules.lanes import Begin, GoOn, Park, WaitUntil, taken
 from corral.rules.schedule import Schedule
+from tests.rig.tries import tries
 
 OUTCOMES: list[tuple[Status, str | None]] = [
     ("done", None), ("limited", "rate_limit"), ("failed", "network"), ("failed", "check_failed"), ("failed", "auth"), ("timed_out", "crash"),
@@ -102,7 +103,7 @@ class Play:
 
 
 @given(flows(), st.lists(st.integers(0, 100), min_size=1, max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_every_run_ends(flow: Flow, outcomes: list[int]) -> None:
     play = Play(flow, outcomes)
     for _ in range(2000):

@@ -14,6 +14,7 @@ from corral.rules.explain import explain
 from corral.rules.globs import glob
 from corral.rules.place import place_of, readable, top, writable
 from corral.rules.scope import Effective, effective, named, narrow, outside
+from tests.rig.tries import tries
 
 HOME = "/home/ada"
 
@@ -124,7 +125,7 @@ def reaches(allowed: Net, item: str) -> bool:
 
 
 @given(scopes, scopes, path)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_narrowing_allows_what_both_allow(outer: Scope, inner: Scope, where: str) -> None:
     both = narrow(outer, inner)
     assert readable(both, where) == (readable(outer, where) and readable(inner, where))
@@ -138,7 +139,7 @@ def test_narrowing_allows_what_both_allow(outer: Scope, inner: Scope, where: str
 
 
 @given(scopes, scopes, scopes, path)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 def test_in_whatever_order_scopes_narrow(one: Scope, two: Scope, three: Scope, where: str) -> None:
     answers = {
         (readable(found, where), writable(found, where), *(reaches(found.net, item) for item in REACHED))
@@ -158,14 +159,14 @@ def test_narrowing_twice_adds_nothing(outer: Scope, inner: Scope) -> None:
 
 
 @given(patterns, path)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_order_matters_only_between_equals(listed: tuple[str, ...], where: str) -> None:
     if len({glob(text).specificity for text in listed}) == len(listed):
         assert len({writable(Scope(write=order), where) for order in permutations(listed)}) == 1
 
 
 @given(scopes, path, path)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_what_is_settled_stays_as_it_is(scope: Scope, folder: str, below: str) -> None:
     place = place_of(scope, folder)
     if place.settled():

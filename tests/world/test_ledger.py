@@ -15,6 +15,7 @@ from corral.money import Bound, Limit, Line
 from corral.world import custody
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
+from tests.rig.tries import tries
 
 DAY = Bound(limit=Limit(window="day", usd=10.0), run="r")
 
@@ -126,7 +127,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_the_limit_holds(
     tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, int, float]]
 ) -> None:

@@ -17,6 +17,7 @@ from corral.model import Attempt, AttemptRecord, CheckResult, Failure, RunPlan, 
 from corral.rules import naming, strategies
 from corral.world.notice import Bell
 from corral.world.store.sqlite import Store
+from tests.rig.tries import tries
 
 PLAN = RunPlan(
     flow=strategies.single(Task(prompt="do"), AgentChoice("a")), repo="/r", git_dir="/r/.git", base=None, into=None
@@ -46,7 +47,7 @@ events = st.one_of(
 
 
 @given(st.lists(events, max_size=30))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_event_reads_back(store: Store, told: list[Event]) -> None:
     before = store.events("aaa1")
     for event in told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from importlib import metadata
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -29,6 +29,9 @@ from corral.agents import (
 )
 from corral.agents.protocol import Agent
 from corral.errors import BadRequest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Agent", "find", "names"]
 
@@ -122,5 +125,7 @@ def _acp(name: str, profile: AgentProfile) -> Agent:
     return acp.Acp(name, profile, preset, BUILT_IN[preset.kin](profile) if preset.kin else None)
 
 
-def _plugins() -> tuple[metadata.EntryPoint, ...]:
+def _plugins() -> tuple[EntryPoint, ...]:
+    from importlib import metadata  # noqa: PLC0415 -- dear to load, and the built-in agents need none
+
     return tuple(metadata.entry_points(group="corral.agents"))

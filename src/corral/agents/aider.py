@@ -78,9 +78,7 @@ class Aider:
 
 
 _EDITED = re.compile(r"^Applied edit to (.+)$")
-_USED = re.compile(
-    r"^Tokens: ([\d.,]+)(k|M)? sent,(?:.*?([\d.,]+)(k|M)? cache hit,)?.*?([\d.,]+)(k|M)? received\.(.*)$"
-)
+_USED = r"^Tokens: ([\d.,]+)(k|M)? sent,(?:.*?([\d.,]+)(k|M)? cache hit,)?.*?([\d.,]+)(k|M)? received\.(.*)$"
 _SESSION_COST = re.compile(r"\$([\d.]+) session")
 _TROUBLE = re.compile(r"^(?:litellm\.\w+|\w*Error:|The API provider|Model .* has hit a token limit)")
 _REFUSED_EDIT = re.compile(r"^(?:The LLM did not conform to the edit format|# \d+ SEARCH/REPLACE block.* failed)")
@@ -99,7 +97,7 @@ class AiderConversation:
     def read(self, line: str) -> list[AgentEvent]:
         if edited := _EDITED.match(line):
             return [Changed(edited[1])]
-        if used := _USED.match(line):
+        if used := re.match(_USED, line):  # compiled when first needed: it is dear
             return [self._spent(used)]
         if _TROUBLE.match(line):
             self._trouble, self._answered = f"{self._trouble} {line}".strip()[-trouble.MOST_WORDS :], False

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import os
 import shutil
 import sys
-import urllib.error
-import urllib.request
 from urllib.parse import urlsplit
 
 from corral.config.shapes import Notify
@@ -81,6 +78,10 @@ async def _posted(address: str, body: bytes) -> str:
 
 def _post(address: str, body: bytes) -> tuple[int, str]:
     """Post once; return the status and what went wrong, in words that hold nothing of the address."""
+    import http.client  # noqa: PLC0415 -- dear to load, and seldom needed
+    import urllib.error  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
     try:
         request = urllib.request.Request(address, body, {"Content-Type": "application/json"})  # noqa: S310 -- http(s), as settings hold it
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from msgspec import Struct
@@ -31,6 +30,8 @@ Scorer = Callable[[Scored], float]
 
 
 def plug_in(name: str) -> Scorer | None:
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- dear to load, and seldom needed
+
     for point in entry_points(group=GROUP):
         if point.name == name:
             try:

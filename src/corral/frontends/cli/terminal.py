@@ -1,0 +1,114 @@
+"""The live view on a terminal: agents' words scroll by, below them stands the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Generator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from corral.engine.looking.pictures import Board
+from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
+from corral.flow import Flow
+from corral.frontends.cli import live, words
+from corral.frontends.cli.progress import Plain, headline, named
+from corral.model import Status
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+SHARE = 20  #: to draw and to ask for money takes at most a part of the time: one in so many
+
+
+class Terminal(Plain):
+    """Agents' words scroll by; below them stands the graph: who works, on what, for how long and for how much."""
+
+    patient = True
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        super().__init__(engine)
+        self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
+        self._lock = threading.Lock()  # the view is drawn by a thread of its own
+        self._spent, self._ask_after = 0.0, 0.0
+        self._drawn: tuple[float, RenderableType] = (0.0, Text(""))
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._console.print(Text(text))
+
+    def draw(self, flow: Flow) -> None:
+        """Leave it to the live view."""
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        self._live.stop()
+        yield
+        self._live.start()
+
+    def recall(self, heard: Heard, at: float) -> None:
+        with self._lock:
+            super().recall(heard, at)
+
+    def settle(self, states: Mapping[str, Status]) -> None:
+        with self._lock:
+            super().settle(states)
+            if self.board and self.engine:
+                self._spent = self.engine.money.spent(self.board.run)
+
+    def hear(self, heard: Heard) -> None:
+        event = heard.event
+        with self._lock:
+            board = self.known(heard.run)
+            board.hear(heard, time.time())
+            self._ask_money(board, heard)
+        text = named(heard, board, headline(event, max(20, self._console.width - 2)))
+        if text and isinstance(event, Said | CalledTool | Noted | Reported | Mailed | Checked | Moved):
+            with contextlib.suppress(OSError, ValueError):
+                self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
+
+    def _ask_money(self, board: Board, heard: Heard) -> None:
+        """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
+        began = time.monotonic()
+        if self.engine is None or not isinstance(heard.event, Spent | Moved) or began < self._ask_after:
+            return
+        self._spent = self.engine.money.spent(board.run)
+        if heard.node and not heard.attempt and heard.run == board.run:
+            board.paid(heard.node, self.engine.money.spent(board.run, heard.node))
+        self._ask_after = time.monotonic() + SHARE * (time.monotonic() - began)
+
+    def _render(self) -> RenderableType:
+        until, drawn = self._drawn
+        began = time.monotonic()
+        if self.board is None or began < until:
+            return drawn
+        now = time.time()
+        with self._lock:
+            size = (self._console.width - 1, self._console.height * 2 // 3)
+            spent = max(self._spent, self.board.spent())
+            lines = live.view(self.board, now, size, spent, now - self.began)
+        drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
+        took = time.monotonic() - began
+        self._drawn = (began + SHARE * took, drawn)  # a graph of thousands is drawn less often
+        return drawn
+
+
+def _style(event: Event) -> str:
+    return "" if isinstance(event, Said) else "bold" if isinstance(event, Moved) else "dim"
