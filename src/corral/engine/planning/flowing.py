@@ -267,7 +267,14 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
     ):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
+    task = structs.replace(task, checks=task.checks or _recorded(node))
     return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+
+
+def _recorded(node: Node) -> tuple[str, ...]:
+    """Return the checks that judged what is played: who lied then is found out again."""
+    played = [each.model for each in (node.agent, *node.rivals) if each.name == "replay" and each.model]
+    return tuple(dict.fromkeys(check for file in played for check in recording.check(Path(file)).checks))
 
 
 def _selecting(node: Node, request: Request, settings: Config) -> Node:
