@@ -112,24 +112,83 @@ def test_a_child_ends_with_its_parent(corral: Corral, repo: Repo) -> None:
     assert "spawned it has ended" in child["reason"]
 
 
-def test_after_a_crash_no_child_is_left_open(corral: Corral, repo: Repo) -> None:
-    outer = f"""
-from pathlib import Path
-if not Path("spawned").exists():
-    write("spawned", call("spawn_task", task={task("time.sleep(1000)")!r})["child"])
-    time.sleep(1000)
-"""
-    arguments = command(corral, repo, {"only": node(outer)})
-    with corral.going(*arguments) as process:
-        child = until(
-            lambda: [run for run in corral("ls", "--json").json if run["strategy"] == "single"], "there is a child"
-        )[0]["run"]
-        until(lambda: any(event["type"] == "started" for event in corral.events(child)), "the child works")
-        parent = next(run["run"] for run in corral("ls", "--json").json if run["run"] != child)
+FIRST = 'call("list_nodes")["you"]["attempt"].endswith("-1")'  #: whether it is the first try of its node
+
+
+def crashed(corral: Corral, repo: Repo, outer: str, count: int) -> tuple[str, list[str]]:
+    """Kill corral when so many runs below one are at work; return that run and those below it."""
+    with corral.going(*command(corral, repo, {"only": node(outer)}, budget={"usd": 5})) as process:
+
+        def at_work() -> list[str]:
+            listed = [run["run"] for run in corral("ls", "--json").json if run["strategy"] == "single"]
+            said = [run for run in listed if any(event["type"] == "reported" for event in corral.events(run))]
+            return sorted(said) if len(said) == count else []
+
+        children = until(at_work, "the children work")
+        parent = next(run["run"] for run in corral("ls", "--json").json if run["run"] not in children)
         process.process.kill()
         process.process.wait()
-    with corral.going("resume", parent, "--json") as resumed:
-        until(lambda: corral("show", child, "--json").json["status"] == "stopped", "the child is ended")
-        corral("stop", parent)
-        resumed.end()
+    return parent, children
+
+
+def test_after_a_crash_children_go_on_with_their_parent(corral: Corral, repo: Repo) -> None:
+    """A child, a grandchild: both are gone on with, and nothing is spawned or paid twice."""
+    grandchild = f'call("report_progress", text="here")\nif {FIRST}: time.sleep(1000)\nwrite("leaf.txt", "leaf")'
+    again = f"""
+{WAIT}
+mine = call("list_nodes")["children"]
+write("seen.txt", prompt)
+child = mine[0] if mine else call("spawn_task", task=%r)["child"]
+call("report_progress", text="here")
+told = wait(child)
+assert told["status"] == "done", told
+write("files.txt", told["files"])
+"""
+    outer = again % task(again % task(grandchild))
+    parent, children = crashed(corral, repo, outer, 2)
+    outcome = corral("resume", parent, "--json")
+    assert outcome.code == 0, outcome
+    run = outcome.json
+    assert json.loads(left(repo, run, "only", "files.txt")) == ["files.txt", "seen.txt"]
+    seen = left(repo, run, "only", "seen.txt")
+    assert "do not spawn them again" in seen
+    assert run["children"][0] in seen
+    shown = [corral("show", each, "--json").json for each in children]
+    assert [each["status"] for each in shown] == ["done", "done"]
+    assert sorted(each["run"] for each in corral("ls", "--json").json) == sorted([parent, *children])
+    attempts = [attempt for each in (run, *shown) for attempt in each["nodes"][0]["attempts"]]
+    assert [attempt["status"] for attempt in attempts] == ["stopped", "done"] * 3
+    assert run["cost"]["usd"] == sum(attempt["cost"]["usd"] for attempt in attempts) == 0.25 * 6
+    assert not any(tagged(f"CORRAL_ATTEMPT={each}") for each in (parent, *children))
+
+
+def test_after_a_crash_a_stop_leaves_no_child_open(corral: Corral, repo: Repo) -> None:
+    parent, (child,) = crashed(
+        corral, repo, spawning('call("report_progress", text="here")\ntime.sleep(1000)') + "time.sleep(1000)", 1
+    )
+    assert corral("stop", parent).code == 0
+    assert corral("show", child, "--json").json["status"] == "stopped"
     assert not tagged(f"CORRAL_ATTEMPT={child}")
+
+
+def test_children_rest_with_their_parent(corral: Corral, repo: Repo) -> None:
+    inner = f'call("report_progress", text="here")\nif {FIRST}: time.sleep(1000)\nwrite("leaf.txt", "leaf")'
+    outer = f"""
+{WAIT}
+mine = call("list_nodes")["children"]
+child = mine[0] if mine else call("spawn_task", task={task(inner)!r})["child"]
+write("told.txt", wait(child)["files"])
+"""
+    with going(corral, repo, {"only": node(outer)}) as process:
+        child = until(
+            lambda: [run["run"] for run in corral("ls", "--json").json if run["strategy"] == "single"],
+            "there is a child",
+        )[0]
+        until(lambda: any(event["type"] == "reported" for event in corral.events(child)), "the child works")
+        parent = next(run["run"] for run in corral("ls", "--json").json if run["run"] != child)
+        assert corral("pause", parent).code == 0
+        process.end()
+    assert [corral("show", each, "--json").json["status"] for each in (parent, child)] == ["paused", "paused"]
+    outcome = corral("resume", parent, "--json")
+    assert outcome.code == 0, outcome
+    assert json.loads(left(repo, outcome.json, "only", "told.txt")) == ["leaf.txt"]

@@ -152,6 +152,37 @@ def test_what_is_wrong_is_told_in_a_line(corral: Corral, case: str) -> None:
     assert "Traceback" not in outcome.err
 
 
+def test_what_this_machine_lacks_is_told_with_the_other_mistakes(corral: Corral) -> None:
+    """Agents that are not installed hide nothing, and are told besides."""
+    repo = corral.repo()
+    text = """defaults: {skills: [nosuch]}
+nodes:
+  a: {agent: "acp:cursor", task: x, checks: ["nosuchprogram -x"]}
+  b: {agent: "acp:goose", task: y, checks: ["echo 'open"], needs: [a], skills: []}
+  c: {agent: "scripted:nowhere.toml", task: z, needs: [b]}
+  d: {agent: "acp:goose", task: z, needs: [c]}
+"""
+    machine = {
+        "1:20: no skill is called `nosuch`",
+        "3:14: the agent `acp:cursor` is not installed",
+        "3:45: check nosuchprogram -x: there is no program",
+        "4:14: the agent `acp:goose` is not installed",
+        "4:44: check echo 'open: No closing quotation",
+        "5:14: agent scripted:",
+    }
+    for wrong, own in (
+        ("", set[str]()),
+        ("  e: {task: x, neds: [a], agent: nobody}\n", {"7:16: unknown key", "7:34: no agent"}),
+    ):
+        file = write(corral, text + wrong)
+        outcome = corral("flow", "check", file, "--repo", repo.folder)
+        assert outcome.code == 2, outcome
+        lines = [line.removeprefix(f"{file}:") for line in outcome.err.splitlines()]
+        for words in (*machine, *own):
+            assert any(line.startswith(words) for line in lines), (words, lines)
+        assert len(lines) == len(machine) + len(own), lines
+
+
 def test_circles_are_named(corral: Corral) -> None:
     outcome = check(corral, BAD["a circle"][0])
     assert "nodes need each other in a circle: a -> b -> c -> a" in outcome.err

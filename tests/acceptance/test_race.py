@@ -43,8 +43,11 @@ def by_agent(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_best_of_three_wins_by_evidence(corral: Corral) -> None:
-    repo, outcome = raced(corral, wordy=WORDY, wrong=WRONG, good=MEND)
+    heard = """printf '%s\\n' "$1" | grep 'in a run with others'\n"""
+    repo, outcome = raced(corral, wordy=WORDY, wrong=WRONG, good=heard + MEND)
     attempts = by_agent(outcome)
+    others = [attempts["wordy"]["id"], attempts["wrong"]["id"]]
+    assert f"with others: {', '.join(others)}." in attempts["good"]["output"], "itself is none of them"
     assert outcome.code == 0, outcome
     assert outcome.json["strategy"] == "race"
     assert node(outcome)["winner"] == attempts["good"]["id"]

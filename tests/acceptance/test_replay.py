@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents.reading import RECORDINGS
 from tests.rig.command import Corral, Outcome
+from tests.rig.flows import doer, run_flow
 from tests.rig.levels import BOXED
 from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
@@ -126,6 +127,35 @@ def test_a_bad_ending_is_the_same_too(corral: Corral, tmp_path: Path, steps: str
     assert again.code == 1
     assert again.attempt["error"] == first.attempt["error"]
     assert again.attempt["error"]["class"] == kind
+
+
+def test_who_lied_is_found_out_again(corral: Corral, tmp_path: Path) -> None:
+    file = tmp_path / "liar.recording"
+    script = corral.script('[[step]]\nwrite = "x.txt"\ntext = "wrong"\n[[step]]\nend = "All tests pass."\n')
+    first = corral.run(corral.repo(), "do it", "--agent", script, "--check", "grep right x.txt", "--retries", "0")
+    assert first.attempt["error"]["class"] == "check_failed"
+    assert record(corral, file).code == 0
+    person, twin = other(corral)
+    again = person.run(twin, "do it", "--retries", "0", "--agent", f"replay:{file}")
+    assert again.code == 1, "the checks that judged it judge it again"
+    assert again.attempt["output"] == "All tests pass."
+    assert [check["command"] for check in again.attempt["checks"]] == ["grep right x.txt"]
+    assert twin.read(again.attempt["branch"], "x.txt") == "wrong"
+    mine = person.run(twin, "do it", "--agent", f"replay:{file}", "--check", "grep wrong x.txt")
+    assert mine.code == 0, "the person's own come first"
+
+
+def test_a_later_node_of_a_flow_is_recorded_alone(corral: Corral, tmp_path: Path) -> None:
+    file = tmp_path / "second.recording"
+    doer(corral)
+    text = 'nodes: {one: {task: "DO: echo 1 > one.txt"}, two: {task: "DO: echo 2 > two.txt", needs: [one]}}'
+    outcome = run_flow(corral, corral.repo(), text)
+    assert outcome.code == 0, outcome
+    assert record(corral, file).code == 0
+    person, twin = other(corral)
+    again = person.run(twin, "do it", "--agent", f"replay:{file}")
+    assert again.code == 0, again
+    assert again.attempt["files_changed"] == ["two.txt"]
 
 
 def test_an_attempt_that_was_silent_is_silent_again(corral: Corral, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 from pathlib import Path
 
+from corral.engine.engine import Engine
 from corral.engine.host import Host
 from corral.engine.talk.office import Family, Office
 from corral.engine.talk.recorder import Recorder
@@ -20,10 +21,6 @@ from corral.world.store.sqlite import Store
 MANY, MOST_BYTES = 300, 16 << 10
 
 
-async def _nothing(*_: object) -> None:
-    """Drive nothing and stop nothing."""
-
-
 def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
     node = Node(id="main", task=Task(prompt="x"))
     plan = RunPlan(
@@ -31,7 +28,7 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
     )  # fmt: skip
     host = Host(plan, node.task, Repository(tmp_path, tmp_path), tmp_path, "r-1")
     store = Store(tmp_path)
-    office = Office(Family("me", _nothing, _nothing), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
+    office = Office(Family("me", Engine(tmp_path).drives), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
 
     def toolbox(number: int) -> Toolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")

@@ -54,6 +54,8 @@ def test_those_who_race_write_to_each_other_but_not_to_themselves() -> None:
     assert mail.addressed("race", who) == [Box("r", "r-4")]
     assert Box("r", "r-3") not in mail.addressed("all", who)
     assert mail.signature(who, Box("r", "later")) == "r-3"
+    assert mail.others(who) == ["build", "later", "r-4"]
+    assert mail.others(circle(parent=Box("top", "top-1"))) == ["race", "later", "parent"]
 
 
 def test_parents_and_children_are_answered_by_name() -> None:

@@ -72,9 +72,11 @@ class AttemptCourse:
     async def _steps(self) -> None:
         if self.record.phase != "new":
             await self.host.fit_again(self.attempt.agent)
-        if self.record.phase == "working" and not self._had_finished():
-            await self._salvage()
-            return
+        if self.record.phase == "working":
+            if not self._had_finished():
+                await self._salvage()
+                return
+            await self.toolbox.close()
         if self.record.phase == "new":
             await self._work()
         if self.record.phase == "worked":
@@ -100,8 +102,10 @@ class AttemptCourse:
         record.resumes = dressed.agent.facts.resumes
         self._confine(dressed)
         made, guide, told = await self._moved_in(dressed)
+        self.toolbox.children.go_on()
         letters = self._letterbox(dressed)
-        told = "\n\n".join(filter(None, (told, letters.words() if letters and not record.continues else "")))
+        others = letters.words() if letters and not record.continues else ""
+        told = "\n\n".join(filter(None, (told, self.toolbox.children.words(), others)))
         told = self._turns.shaped(told, dressed)
         for note in await self.host.fit(made, self.host.boxes.fitted):
             self.recorder.emit(Noted(note))
@@ -177,7 +181,7 @@ class AttemptCourse:
             await self._questions.over()
         if letters and self._turns.ended_well(ended.why):
             letters.dealt_with()
-        await self.toolbox.close()
+        await self.toolbox.close(paused=self._paused)
         return ended.why
 
     def _letterbox(self, dressed: Outfit) -> Letterbox | None:
@@ -338,7 +342,10 @@ class AttemptCourse:
         """Its engine died while the agent worked: keep its work, let another try go on."""
         self.recorder.emit(Noted("corral was ended while this attempt worked; its work is kept"))
         self._desk.withdraw("it was ended before it was answered", self.attempt.id)
-        await self.toolbox.close()
+        if self.host.stop.is_set():
+            await self.toolbox.close(paused=self._paused)
+        else:
+            self.toolbox.mail.close()  # whoever goes on with it goes on with its children
         if (self.folder / "work").exists():
             await self._collect()
         await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))

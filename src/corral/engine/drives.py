@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
 from corral.errors import BadRequest
+from corral.model import OPEN, Run
 from corral.serving import Serving
 from corral.world import custody
 from corral.world.store import waiting
+from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
 
 if TYPE_CHECKING:
@@ -64,12 +66,14 @@ class Drives:
                 self._store.release_lease(run, self._owner)
             if collecting:
                 await collecting.close()
+        if self._store.run(run).status not in OPEN:
+            await self._stop_left(run)
 
     def _office(self, run: str, listen: Listener) -> Office:
         """Return what the toolboxes of a run share."""
         from corral.engine.talk.office import Family, Office  # noqa: PLC0415
 
-        self._family = self._family or Family(self._owner, self._engine.drive, self._stop_child)
+        self._family = self._family or Family(self._owner, self)
         return Office(self._family, self._store, self._dresser(run), listen)
 
     def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
@@ -80,11 +84,29 @@ class Drives:
         repo = Path(self._store.run(run).plan.repo)
         return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)
 
-    async def _stop_child(self, run: str) -> None:
+    # --- runs below others
+
+    async def drive(self, run: str, listen: Listener) -> Run:
+        return await self._engine.drive(run, listen)
+
+    async def resume(self, run: str, listen: Listener) -> Run:
+        return await self._engine.resume(run, listen)
+
+    def pause_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].pause(None, "its parent")
+
+    async def stop_child(self, run: str) -> None:
         if run in self._drives:
             self._drives[run].stop("the attempt that spawned it has ended")
         else:
             await self._engine.stop(run, "its parent")
+
+    async def _stop_left(self, run: str) -> None:
+        """End what is left below a run that is over: after a crash nobody may have gone on with it."""
+        for child in Lineage(self._store).below_run(run):
+            if self._store.run(child.run).status in OPEN:
+                await self.stop_child(child.run)
 
     # --- told from outside
 

@@ -29,6 +29,7 @@ from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule import Schedule
 from corral.world import workspace
 from corral.world.custody import sweep
+from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
 
 FLUSH_SECONDS = 0.05
@@ -293,6 +294,8 @@ class Drive:
             record.heads = (before.attempt.commit,)
         elif not action.onto:  # another try at a round begins where that round began
             record.heads, record.start = before.heads or record.heads, record.start or before.start
+        if action.retry_of and (lanes.lost(before.attempt) or before.attempt.status in ("limited", "over_budget")):
+            Lineage(self.store).hand_over(self.run, before.attempt.id, record.attempt.id)
         record.steers = before.steers
 
     def _drive(self, record: AttemptRecord) -> None:

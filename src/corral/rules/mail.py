@@ -117,10 +117,18 @@ def room(sent: int, copies: int, fullest: int) -> None:
         raise BadRequest(f"the box is full: {fullest} letters wait to be read there", hint="wait until they are read")
 
 
-def _known(circle: Circle) -> str:
+def others(circle: Circle) -> list[str]:
+    """Return whom a letter can be written to by name; of those who race with the writer, each for itself."""
     names = [place.node for place in circle.places if not place.over and place.node != circle.node]
-    names += [attempt for place in circle.places if len(place.attempts) > 1 for attempt in place.attempts]
+    here = [place for place in circle.places if place.node == circle.node]
+    names += [attempt for place in here for attempt in place.attempts if attempt != circle.attempt]
     names += [PARENT] if circle.parent else []
-    names += [child.run for child in circle.children]
-    shown = ", ".join(name for name in names[:20] if name != circle.attempt)
+    return [*names, *(child.run for child in circle.children)]
+
+
+def _known(circle: Circle) -> str:
+    names = others(circle)
+    names += [each for place in circle.places if place.node != circle.node and len(place.attempts) > 1
+              for each in place.attempts]  # fmt: skip
+    shown = ", ".join(names[:20])
     return f"there are: {shown}" if shown else "you are alone in this run"

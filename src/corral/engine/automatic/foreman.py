@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
 from corral.errors import BadRequest, Conflicting, CorralError
-from corral.model import RunPlan
+from corral.model import OPEN, RunPlan
 from corral.serving import Serving
 from corral.world import custody
 from corral.world.notice import Bell
 from corral.world.store import inbox, paging, waiting
+from corral.world.store.children import Lineage
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -108,9 +109,11 @@ class Foreman:
             self._left += [run for run in (*self._answered(), *self._refilled(now)) if run not in self._left]
 
     def _orphans(self) -> list[str]:
-        """Return the runs whose process is gone."""
-        owned = paging.owned(self._engine.store)
-        return [run for run, status, owner in owned if document.lost(status, owner)]
+        """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
+        store = self._engine.store
+        lost = [run for run, status, owner in paging.owned(store) if document.lost(status, owner)]
+        lineage = Lineage(store)
+        return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
     def _answered(self) -> list[str]:
         """Return the runs that wait for a person no longer."""

@@ -40,6 +40,7 @@ class Head(_Entry, frozen=True, kw_only=True, tag="head"):
     argv: tuple[str, ...] = ()
     reads: Reads = Reads()
     corral: str = ""
+    checks: tuple[str, ...] = ()  #: that judged it; they judge a replay too, unless the person names others
     speed: float = 0.0  #: 0: as fast as possible; 1: as it was; 2: twice as fast
 
 
@@ -102,6 +103,7 @@ class Source(Struct, frozen=True, kw_only=True):
     version: str | None
     repository: Repository
     base: str | None
+    checks: tuple[str, ...] = ()
 
 
 async def write(file: Path, source: Source) -> None:
@@ -129,6 +131,7 @@ async def _entries(source: Source) -> AsyncIterator[Head | Line | End | File]:
         argv=tuple(clean.of_output(word.encode()).decode(errors="replace") for word in turns[0].note.argv),
         reads=_reads(profile),
         corral=__version__,
+        checks=tuple(clean.of_output(check.encode()).decode(errors="replace") for check in source.checks),
     )
     for turn in turns:
         for at, line in turn.lines:

@@ -10,7 +10,8 @@ from corral.adapter import AgentProfile
 from corral.engine.looking import document
 from corral.errors import BadRequest
 from corral.events import Started
-from corral.model import OPEN, Attempt, Receipt, Run
+from corral.flow import Flow
+from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -105,6 +106,7 @@ class Work:
             raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
         if chosen.agent == "replay":
             raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
+        record = next(each for each in self._engine.store.attempts(run.run) if each.attempt.id == chosen.id)
         settings = load(Path(plan.repo), home, trust=False)
         known = agents.find(chosen.agent, settings.agents)
         source = recording.Source(
@@ -114,7 +116,8 @@ class Work:
             keys=known.facts.keys,
             version=self._version(run.run, chosen.id) or await doctor.version_of(chosen.agent, settings),
             repository=repository_of(plan, home),
-            base=plan.base,
+            base=plan.base if record.base is None else record.base,
+            checks=_checks(plan.flow, record),
         )
         await recording.write(file, source)
         return chosen
@@ -150,6 +153,13 @@ class Work:
             disk_bytes=size(disk) if disk else None,
         )
         return await cleaning.clean(self._engine.store, limits, dry=dry)
+
+
+def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:
+    """Return the checks that hold for an attempt, as they were run; else as its node names them."""
+    ran = tuple(check.command for check in record.attempt.checks)
+    named = next((node.task.checks for node in flow.nodes if node.id == record.node), ())
+    return ran or tuple(check for check in named if "{{" not in check)
 
 
 def _pick(run: Run, named: str | None) -> Attempt:

@@ -16,10 +16,11 @@ from corral.adapter import AgentProfile
 from corral.config.durations import duration
 from corral.config.shapes import Config
 from corral.engine.looking import recording
+from corral.engine.planning.findings import Findings
 from corral.engine.planning.routing import History, routed
 from corral.engine.workplace import briefing
 from corral.engine.workplace.outfit import outfit
-from corral.errors import BadFlow, BadRequest, FlowMistake
+from corral.errors import BadRequest
 from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
@@ -37,21 +38,33 @@ STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
 
-def build(request: Request, settings: Config, repo: Path, history: History) -> Flow:
-    """Return the flow that a request means, ready to be carried out."""
-    flow = _from_file(request, settings, repo) if request.flow is not None else _by_strategy(request, settings)
+def build(request: Request, settings: Config, repo: Path, history: History, findings: Findings) -> Flow:
+    """Return the flow that a request means, ready to be carried out unless something was found."""
+    from_file = request.flow is not None
+    flow = _from_file(request, settings, repo, findings) if from_file else _by_strategy(request, settings)
     if request.flow is not None:
         flow = structs.replace(flow, nodes=tuple(_unnamed(node, request, settings) for node in flow.nodes))
     left_open = frozenset(node.id for node in flow.nodes if node.agent.name == AUTO and not node.fallback)
-    flow = routed(flow, settings, history, lambda text: _choice(text, settings))
+    try:
+        flow = routed(flow, settings, history, lambda text: _choice(text, settings))
+    except BadRequest:
+        findings.tell()
+        raise
     if request.judge and not any(node.rivals for node in flow.nodes):
         raise BadRequest("--judge: there is no race, so nothing to compare", hint="name several agents: --agent a,b")
     limits = [limit for limit in (flow.budget_usd, _budget(request, settings)) if limit is not None]
     flow = structs.replace(flow, budget_usd=min(limits) if limits else None)
     if request.flow is not None:
-        named = tuple(_named(node, request, settings, ours=node.id in left_open) for node in flow.nodes)
-        flow = structs.replace(flow, nodes=named)
-    return structs.replace(flow, nodes=tuple(_ready(node, flow, request, settings, repo) for node in flow.nodes))
+        named = dict[str, Node]()
+        for node in flow.nodes:
+            with findings.at(node.id, "agent"):
+                named[node.id] = _named(node, request, settings, ours=node.id in left_open)
+        flow = structs.replace(flow, nodes=tuple(named.get(node.id, node) for node in flow.nodes))
+    ready = dict[str, Node]()
+    for node in flow.nodes:
+        with findings.at(node.id, "skills"):
+            ready[node.id] = _ready(node, flow, request, settings, repo) if findings.known(node.id) else node
+    return structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
 
 
 def _unnamed(node: Node, request: Request, settings: Config) -> Node:
@@ -76,7 +89,7 @@ def template_names() -> list[str]:
 # --- from a file
 
 
-def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
+def _from_file(request: Request, settings: Config, repo: Path, findings: Findings) -> Flow:
     if request.prompt.strip() or request.tasks or request.strategy:
         raise BadRequest(
             "a flow file says itself what is to be done", hint="give values to its inputs: --input NAME=.."
@@ -89,9 +102,13 @@ def _from_file(request: Request, settings: Config, repo: Path) -> Flow:
         draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
-    if found.flow is None:
-        file = request.flow_file or "flow"
-        raise BadFlow([FlowMistake(file, each.line, each.column, each.message, each.hint) for each in found.mistakes])
+    findings.read(found)
+    if not found.flow.nodes:
+        findings.tell()
+    if found.mistakes:  # what is not understood is left out: it would only be told once more
+        sound = [node for node in found.flow.nodes if all(each.name in known.agents or not each.name for each in
+                 (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
+        return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
     return found.flow
 
 
@@ -267,7 +284,14 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
     ):
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
+    task = structs.replace(task, checks=task.checks or _recorded(node))
     return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+
+
+def _recorded(node: Node) -> tuple[str, ...]:
+    """Return the checks that judged what is played: who lied then is found out again."""
+    played = [each.model for each in (node.agent, *node.rivals) if each.name == "replay" and each.model]
+    return tuple(dict.fromkeys(check for file in played for check in recording.check(Path(file)).checks))
 
 
 def _selecting(node: Node, request: Request, settings: Config) -> Node:

@@ -13,6 +13,7 @@ from corral.config.places import REPOSITORY_FILE, fingerprint
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
 from corral.engine.planning import flowing, trying
+from corral.engine.planning.findings import Findings
 from corral.engine.planning.glances import Glance, Glances
 from corral.engine.planning.routing import History
 from corral.engine.workplace import scoping
@@ -64,10 +65,12 @@ async def _prepare(
         looking += [uncommitted, hidden]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
-    flow = flowing.build(request, settings, top, history)
-    trying.agents(flow, settings, request)
+    findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
+    flow = flowing.build(request, settings, top, history, findings)
+    trying.agents(flow, settings, request, findings)
+    trying.checks(flow, settings, top, findings)
+    findings.tell()
     trying.writer(settings)
-    trying.checks(flow, settings, top)
     level = await _level(request, state)
     notes: list[str] = []
     names = dict.fromkeys(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from corral.adapter import AgentTask
 from corral.config.shapes import Config
+from corral.engine.planning.findings import Findings
 from corral.engine.workplace.outfit import outfit
 from corral.errors import BadRequest, Untrusted
-from corral.flow import AgentChoice, Flow
+from corral.flow import AgentChoice, Flow, Node
 from corral.model import Request
 from corral.world.sandbox import visible
 
@@ -21,31 +22,36 @@ SHELL_WORDS = {
 }  # fmt: skip
 
 
-def agents(flow: Flow, settings: Config, request: Request) -> None:
+def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -> None:
     """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
     tried: set[tuple[AgentChoice, bool, int]] = set()
     for node in flow.nodes:
         judges = (node.judge,) if node.judge else ()
         for choice in (node.agent, *node.rivals, *node.fallback, *judges) if node.kind in ("task", "run") else ():
             about = (choice, node.task.read_only, len(node.task.prompt))
-            if about in tried:
+            if about in tried or not (findings.known(node.id) and findings.tries(node.id)):
                 continue
             tried.add(about)
-            dressed = outfit(choice.name, settings, choice.account)
-            trial = AgentTask(
-                prompt=node.task.prompt,
-                workspace=str(request.repo),
-                home="/",
-                model=choice.model,
-                read_only=node.task.read_only,
-                mcp=dressed.servers(),
-            )
-            command = dressed.agent.start(trial)
-            dressed.resolve(command)
-            if dressed.agent.facts.family == "scripted":
-                from corral.engine.planning import scripts  # noqa: PLC0415 -- the player is not needed otherwise
+            with findings.at(node.id, "agent"):
+                _starts(choice, node, settings, str(request.repo))
 
-                scripts.check(Path(command.argv[1]).absolute())
+
+def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> None:
+    dressed = outfit(choice.name, settings, choice.account)
+    trial = AgentTask(
+        prompt=node.task.prompt,
+        workspace=repo,
+        home="/",
+        model=choice.model,
+        read_only=node.task.read_only,
+        mcp=dressed.servers(),
+    )
+    command = dressed.agent.start(trial)
+    dressed.resolve(command)
+    if dressed.agent.facts.family == "scripted":
+        from corral.engine.planning import scripts  # noqa: PLC0415 -- the player is not needed otherwise
+
+        scripts.check(Path(command.argv[1]).absolute())
 
 
 def writer(settings: Config) -> None:
@@ -60,24 +66,32 @@ def writer(settings: Config) -> None:
             raise BadRequest(f"[condense] agent: {error}", hint=error.hint) from error
 
 
-def checks(flow: Flow, settings: Config, folder: Path) -> None:
+def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> None:
     """Refuse a check whose program is nowhere; what a setup might install, or a path, is left to the run."""
     _, path = visible.toolchains(os.environ, Path.home())
     searched = os.pathsep.join([*path, *visible.SYSTEM_PATH])
-    for check in dict.fromkeys(check for node in flow.nodes for check in node.task.checks):
-        if flow.fills and "{{" in check:
-            continue
-        try:
-            words = shlex.split(check)
-        except ValueError as error:
-            raise BadRequest(f"--check {check}: {error}", hint="it is a shell command; mind the quotes") from error
-        if not words:
-            raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
-        first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
-        plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-        absent = plain and not settings.setup.command and not (folder / first).exists()
-        if absent and visible.find(first, {"PATH": searched}) is None:
-            raise BadRequest(
-                f"--check {check}: there is no program `{first}`",
-                hint="install it, activate its environment, or have [workspace] setup install it",
-            )
+    tried: set[str] = set()
+    for node in flow.nodes:
+        for check in node.task.checks:
+            if check in tried or (flow.fills and "{{" in check):
+                continue
+            tried.add(check)
+            with findings.at(node.id, "checks"):
+                _is_there(check, settings, folder, searched)
+
+
+def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None:
+    try:
+        words = shlex.split(check)
+    except ValueError as error:
+        raise BadRequest(f"--check {check}: {error}", hint="it is a shell command; mind the quotes") from error
+    if not words:
+        raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
+    first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
+    plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
+    absent = plain and not settings.setup.command and not (folder / first).exists()
+    if absent and visible.find(first, {"PATH": searched}) is None:
+        raise BadRequest(
+            f"--check {check}: there is no program `{first}`",
+            hint="install it, activate its environment, or have [workspace] setup install it",
+        )

@@ -29,6 +29,11 @@ from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import LEASE_SECONDS
 
 MOST_OUTPUT = 20_000  #: characters of a child's output that are told with its result
+MOST_TITLE = 100
+SPAWNED = (
+    "Before you were cut off you spawned these tasks. They go on: do not spawn them again, "
+    "ask for them with child_result."
+)
 
 
 class Children:
@@ -90,24 +95,46 @@ class Children:
 
     async def stop_all(self) -> None:
         """End what is not over yet: nobody waits for it any more."""
+        for child in self._open():
+            self._recorder.emit(Noted(f"run {child.run} is stopped: the attempt that spawned it has ended"))
+            await self._office.family.stop(child.run)
+
+    async def pause_all(self) -> None:
+        """Let what is not over yet rest: who goes on with the attempt goes on with it."""
+        for child in self._open():
+            await self._office.family.pause(child.run)
+
+    def go_on(self) -> None:
+        """Go on with children of the attempt that this one continues."""
+        for child in self._open():
+            self._recorder.emit(Noted(f"run {child.run}, which an earlier try spawned, goes on"))
+            self._office.family.go_on(child.run, self._office.listen)
+
+    def words(self) -> str:
+        """Return what an agent must know that goes on where another was cut off."""
+        told: list[str] = []
         for child in self._office.lineage.below_attempt(self._attempt):
-            if self._office.store.run(child.run).status in OPEN:
-                self._recorder.emit(Noted(f"run {child.run} is stopped: the attempt that spawned it has ended"))
-                await self._office.family.stop(child.run)
+            run = self._office.store.run(child.run)
+            told.append(f"- {child.run} ({run.status}): {' '.join(run.plan.flow.title.split())[:MOST_TITLE]}")
+        return "\n".join([SPAWNED, *told]) if told else ""
 
     def abandon(self) -> None:
         for child in self._office.lineage.below_attempt(self._attempt):
             self._office.family.abandon(child.run)
 
     def held_usd(self) -> float:
-        """Return what all below this attempt has cost, and what those at work were promised."""
+        """Return what all below this node has cost, and what those at work were promised; earlier tries count too."""
         lineage, held = self._office.lineage, 0.0
-        for child in lineage.below_attempt(self._attempt):
+        for child in lineage.below_node(self._run, self._node.id):
             at_work = self._office.store.run(child.run).status in OPEN
             held += max(lineage.spent_usd(child.run), (child.budget_usd or 0.0) if at_work else 0.0)
         return held
 
     # --- parts of a child
+
+    def _open(self) -> list[Child]:
+        found = self._office.lineage.below_attempt(self._attempt)
+        return [child for child in found if self._office.store.run(child.run).status in OPEN]
 
     def _own(self, name: str) -> Child:
         for child in self._office.lineage.below_attempt(self._attempt):

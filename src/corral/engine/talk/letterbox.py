@@ -17,6 +17,7 @@ from corral.engine.talk.toolbox import Toolbox
 from corral.engine.workplace import homes
 from corral.errors import CorralError
 from corral.model import ENCODER
+from corral.rules import mail
 from corral.rules.mail import LONGEST_LEASE_SECONDS, MOST_BYTES, MOST_TAKEN, Priority
 from corral.world import drops, workspace
 
@@ -53,8 +54,7 @@ class Letterbox:
     def words(self) -> str:
         """Return what the agent is told of it; nothing if there is nobody else."""
         circle = self._mail.circle()
-        names = [place.node for place in circle.places if place.node != circle.node or len(place.attempts) > 1]
-        names += ["parent"] if circle.parent else []
+        names = [*mail.others(circle), *(f"{place.node} (over)" for place in circle.places if place.over)]
         return WORDS.format(names=", ".join(names[:50])) if names else ""
 
     @contextlib.asynccontextmanager

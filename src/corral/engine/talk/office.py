@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from corral.engine.talk.recorder import Listener
 from corral.engine.workplace.outfit import Outfit
@@ -13,7 +14,16 @@ from corral.world.store.children import Lineage
 from corral.world.store.mail import Mail
 from corral.world.store.sqlite import Store
 
-Driver = Callable[[str, Listener], Awaitable[object]]
+LOOK_SECONDS = 1.0
+
+
+class Driving(Protocol):
+    """What drives the runs of a family."""
+
+    def drive(self, run: str, listen: Listener) -> Awaitable[object]: ...
+    def resume(self, run: str, listen: Listener) -> Awaitable[object]: ...
+    def pause_child(self, run: str) -> None: ...
+    async def stop_child(self, run: str) -> None: ...
 
 
 class Rings:
@@ -42,25 +52,41 @@ class Rings:
 class Family:
     """The runs that this process drives, as far as one spawns another."""
 
-    def __init__(self, owner: str, drive: Driver, stop: Callable[[str], Awaitable[object]]) -> None:
-        self.owner, self._drive, self._stop = owner, drive, stop
+    def __init__(self, owner: str, drives: Driving) -> None:
+        self.owner, self._drives = owner, drives
         self.rings = Rings()
         self._driven: dict[str, asyncio.Task[object]] = {}
 
     def start(self, run: str, listen: Listener) -> None:
         """Drive a child beside its parent."""
-        task = asyncio.ensure_future(self._drive(run, listen))
+        self._keep(run, self._drives.drive(run, listen))
+
+    def go_on(self, run: str, listen: Listener) -> None:
+        """Go on with a child that was left when its parent was."""
+        if run not in self._driven:
+            self._keep(run, self._drives.resume(run, listen))
+
+    def _keep(self, run: str, driving: Awaitable[object]) -> None:
+        task = asyncio.ensure_future(driving)
         self._driven[run] = task
         task.add_done_callback(lambda done: self._over(run, done))
 
     async def wait(self, run: str, seconds: float) -> None:
-        """Wait until a child is over, or for so long."""
-        if (task := self._driven.get(run)) is not None:
-            await asyncio.wait([task], timeout=seconds)
+        """Wait until a child is over, or for so long; of one that another process drives we hear nothing."""
+        task = self._driven.get(run)
+        await (asyncio.wait([task], timeout=seconds) if task else asyncio.sleep(min(seconds, LOOK_SECONDS)))
 
     async def stop(self, run: str) -> None:
         """Stop a child and wait until its work is saved; one that nobody drives any more is ended here."""
-        await self._stop(run)
+        await self._drives.stop_child(run)
+        await self._ended(run)
+
+    async def pause(self, run: str) -> None:
+        """Let a child rest with its parent; one that nobody drives rests already."""
+        self._drives.pause_child(run)
+        await self._ended(run)
+
+    async def _ended(self, run: str) -> None:
         if (task := self._driven.get(run)) is not None:
             await asyncio.wait([task])
 

@@ -69,9 +69,9 @@ class Toolbox:
         if self._last:
             self._recorder.emit(self._last)
 
-    async def close(self) -> None:
-        """End what its agent leaves behind: children, and letters that it took."""
-        await self.children.stop_all()
+    async def close(self, *, paused: bool = False) -> None:
+        """End what its agent leaves behind: children, and letters that it took. Of one that rests, children rest."""
+        await (self.children.pause_all() if paused else self.children.stop_all())
         self.mail.close()
 
     async def _called(self, call: Call) -> Answer:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
 from corral.rules.flows import checking, shapes
 from corral.rules.flows.table import Mistakes, Table
-from corral.rules.flows.tree import Mistake, Place, Unreadable, read
+from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
@@ -40,10 +40,11 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 class Read(Struct, frozen=True):
-    """A flow, or what is wrong with its file."""
+    """A flow, and what is wrong with its file; with mistakes in it, only what could be understood of it."""
 
-    flow: Flow | None
+    flow: Flow
     mistakes: tuple[Mistake, ...] = ()
+    spots: Mapping[str, Spot] = {}  #: where its nodes stand
 
 
 def read_flow(text: str, known: Known, given: Mapping[str, Any] | None = None) -> Read:
@@ -52,15 +53,17 @@ def read_flow(text: str, known: Known, given: Mapping[str, Any] | None = None) -
     try:
         tree = read(text, mistakes.found)
     except Unreadable as unreadable:
-        return Read(None, (unreadable.mistake,))
-    flow = _Reader(known, mistakes).flow(tree, given or {})
-    return Read(None if mistakes.found else flow, tuple(sorted(set(mistakes.found))))
+        return Read(Flow(name="flow", strategy="flow", nodes=()), (unreadable.mistake,))
+    reader = _Reader(known, mistakes)
+    flow = reader.flow(tree, given or {})
+    return Read(flow, tuple(sorted(set(mistakes.found))), reader.spots)
 
 
 class _Reader:
     def __init__(self, known: Known, mistakes: Mistakes, prefix: str = "", path: tuple[str, ...] = ()) -> None:
         self._known, self._mistakes, self._prefix, self._path = known, mistakes, prefix, path
         self.inputs: dict[str, Any] = {}
+        self.spots: dict[str, Spot] = {}
 
     def flow(self, tree: Place, given: Mapping[str, Any]) -> Flow:
         top = Table(tree, "a flow", self._mistakes)
@@ -121,6 +124,7 @@ class _Reader:
         if kinds[0] == "flow":
             return self._nested(name, table, needs, when)
         merged = table.over(defaults, OWN[kinds[0]])
+        self.spots[name] = _spot(merged)
         node = Node(
             id=name,
             kind=KINDS[kinds[0]] or "task",
@@ -233,12 +237,18 @@ class _Reader:
         for mistake in inner._mistakes.found:
             table.wrong(f"{file}:{mistake.line}:{mistake.column}: {mistake.message}", mistake.hint, "flow")
         self.inputs.update(inner.inputs)
+        self.spots.update(dict.fromkeys(inner.spots, Spot(_spot(table).keys["flow"], {})))
         needed = {edge.node for node in flow.nodes for edge in node.needs}
         opened = [
             node if node.needs else structs.replace(node, needs=needs, when=node.when or when) for node in flow.nodes
         ]
         last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
+
+
+def _spot(table: Table) -> Spot:
+    keys = {name: (place.line, place.column) for name, (_, place) in table.entries.items()}
+    return Spot((table.place.line, table.place.column), keys)
 
 
 def _usd(table: Table, name: str) -> float | None:

@@ -37,6 +37,13 @@ class Place(Struct, frozen=True):
         )
 
 
+class Spot(Struct, frozen=True):
+    """Where a node and its keys stand; line and column count from 1."""
+
+    start: tuple[int, int]
+    keys: dict[str, tuple[int, int]]
+
+
 class Unreadable(ValueError):
     """A text that is no YAML, or more than we want of it."""
 

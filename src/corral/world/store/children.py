@@ -39,6 +39,15 @@ class Lineage:
     def below_attempt(self, attempt: str) -> list[Child]:
         return self._found("children_of_attempt", attempt=attempt)
 
+    def below_node(self, run: str, node: str) -> list[Child]:
+        return self._found("children_of_node", run=run, node=node)
+
+    def hand_over(self, run: str, before: str, attempt: str) -> None:
+        """Give the children of an attempt that was cut off, and their letters to it, to the one that goes on."""
+        with self._store.transaction():
+            self._store.do("hand_children_over", before=before, attempt=attempt)
+            self._store.do("hand_letters_over", run=run, before=before, attempt=attempt)
+
     def below_run(self, run: str) -> list[Child]:
         return self._found("children_of_run", run=run)
 

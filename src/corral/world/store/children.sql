@@ -10,6 +10,16 @@ SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHE
 -- name: children_of_attempt
 SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHERE attempt = :attempt ORDER BY run
 
+-- name: children_of_node
+SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children
+WHERE parent = :run AND node = :node ORDER BY run
+
+-- name: hand_children_over
+UPDATE children SET attempt = :attempt WHERE attempt = :before
+
+-- name: hand_letters_over
+UPDATE mail SET box = :attempt WHERE run = :run AND box = :before AND read_at IS NULL
+
 -- name: children_of_run
 SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHERE parent = :run ORDER BY run
 
