@@ -204,7 +204,7 @@ def test_a_merge_goes_on_while_nobody_looks(browser: Browser, server: Server, re
     signs.mkdir()
     check = f"test ! -e newer.txt || {{ {waits_for(signs / 'go')}; grep -q good {signs / 'go'}; }}"
     agent = server.corral.script('[[step]]\nwrite = "a.txt"\ntext = "mine"\n')
-    asked = ("--agent", agent, "--check", check, "--read", signs, "--detach")
+    asked = ("--agent", agent, "--check", check, "--read", str(signs), "--detach")
     run = server.corral.run(repo, "t", *asked).json["run"]
     assert server.client.wait(run).status == "done"
     repo.commit({"newer.txt": "newer\n"})  # so the merged tree is one that nobody has proven yet

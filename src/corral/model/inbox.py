@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -66,5 +66,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     def of(cls, entry: Entry) -> InboxEntry:
         times = {"deadline": moment(entry.deadline), "created": moment(entry.created)}
         answered = None if entry.answered_at is None else moment(entry.answered_at)
-        same = {name: getattr(entry, name) for name in cls.__struct_fields__ if name not in (*times, "answered_at")}
+        same: dict[str, Any] = {
+            name: getattr(entry, name) for name in cls.__struct_fields__ if name not in (*times, "answered_at")
+        }
         return cls(**same, **times, answered_at=answered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 from corral.errors import BadFlow, BadRequest, FlowMistake, Untrusted
 from corral.rules.flows.reading import Read
@@ -29,7 +29,7 @@ class Findings:
             self._add(FlowMistake(self._file or "flow", each.line, each.column, each.message, each.hint))
 
     @contextlib.contextmanager
-    def at(self, node: str, key: str) -> Iterator[None]:
+    def at(self, node: str, key: str) -> Generator[None]:
         """Hold what is refused inside against a key of a node."""
         try:
             yield

@@ -106,7 +106,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     if not found.flow.nodes:
         findings.tell()
     if found.mistakes:  # what is not understood is left out: it would only be told once more
-        sound = [node for node in found.flow.nodes if all(each.name in known.agents or not each.name for each in
+        sound = [node for node in found.flow.nodes if all(each.name in (known.agents or ()) or not each.name for each in
                  (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
         return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
     return found.flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 
 from msgspec import structs
@@ -80,7 +80,7 @@ class Recorder:
         return Desk(self.record.run, self._store, self._listen)
 
     @contextmanager
-    def held_by(self, entry: Entry) -> Iterator[None]:
+    def held_by(self, entry: Entry) -> Generator[None]:
         """Remember, where every process sees it, that its agent waits for an answer; for as long as it does."""
         self.record.held_by = (*self.record.held_by, entry.id)
         self.step(self.record.phase)

@@ -62,7 +62,8 @@ async def look(run: str, request: Request, site: Here, caller: Reader) -> Respon
     )
     wanted = _request(document.run, dict(request.query_params))
     return frame.show(
-        request, caller, "merge.html", run=document, landing=landing, undoing=undoing, ways=WAYS, wanted=wanted, **values,
+        request, caller, "merge.html", run=document, landing=landing, undoing=undoing, ways=WAYS, wanted=wanted,
+        **values,
         kept=[pair for pair in request.query_params.items() if pair[1] and PARTS.fullmatch(pair[0])],
         target=site.engine.store.run(document.run).plan.into or "",
     )  # fmt: skip
