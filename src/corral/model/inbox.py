@@ -64,9 +64,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, entry: Entry) -> InboxEntry:
-        times = {"deadline": moment(entry.deadline), "created": moment(entry.created)}
-        answered = None if entry.answered_at is None else moment(entry.answered_at)
-        same: dict[str, Any] = {
-            name: getattr(entry, name) for name in cls.__struct_fields__ if name not in (*times, "answered_at")
-        }
-        return cls(**same, **times, answered_at=answered)
+        values: dict[str, Any] = {name: getattr(entry, name) for name in cls.__struct_fields__}
+        values |= {"deadline": moment(entry.deadline), "created": moment(entry.created)}
+        values["answered_at"] = None if entry.answered_at is None else moment(entry.answered_at)
+        return cls(**values)
