@@ -14,7 +14,8 @@ import pytest
 
 from corral.errors import CorralError
 from corral.world import custody, process
-from corral.world.process import MOST_LINE, Exit, Limits, Start
+from corral.world.pipes import MOST_LINE
+from corral.world.process import Exit, Limits, Start
 from tests.rig.processes import running
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until

@@ -17,9 +17,9 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from corral.errors import CorralError
+from corral.world import pipes
 from corral.world.custody import Leftover, first_child, sweep
 
-MOST_LINE = 16 << 20  #: a longer line is cut; the raw log still has all of it
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
 MOST_UNHEARD = 10_000  #: lines that wait for a program which does not read them
@@ -129,9 +129,9 @@ async def run(
     try:
         async with asyncio.timeout(timeout):
             _, out, err, _ = await asyncio.gather(
-                _feed(process, start.stdin, None),
-                _all(process.stdout, most, sink),
-                _all(process.stderr, most, None),
+                pipes.feed(process, start.stdin, None),
+                pipes.all_of(process.stdout, most, sink),
+                pipes.all_of(process.stderr, most, None),
                 process.wait(),
             )
     except TimeoutError:
@@ -162,10 +162,10 @@ async def follow(
     tasks: list[asyncio.Task[Any]] = []
     try:
         reading = [
-            asyncio.create_task(_read(stream, name, watch, heard, raw))
+            asyncio.create_task(pipes.lines_of(stream, name, watch.hear, heard, raw))
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
-        feeding = asyncio.create_task(_feed(process, start.stdin, talk.words if start.talks else None))
+        feeding = asyncio.create_task(pipes.feed(process, start.stdin, talk.words if start.talks else None))
         ended = asyncio.create_task(_exited(process))
         watching = asyncio.create_task(watch.until_over())
         broken = asyncio.create_task(_first_failure(reading))
@@ -280,53 +280,6 @@ class _Watch:
                     await self._stop.wait()
 
 
-class _Lines:
-    """Cuts bytes into lines and never keeps more than MOST_LINE of one."""
-
-    def __init__(self) -> None:
-        self._part = bytearray()
-        self._cut = False
-
-    def feed(self, chunk: bytes) -> list[tuple[bytes, bool]]:
-        lines: list[tuple[bytes, bool]] = []
-        *whole, rest = chunk.split(b"\n")
-        for piece in whole:
-            self._keep(piece)
-            lines.append((bytes(self._part), self._cut))
-            self._part.clear()
-            self._cut = False
-        self._keep(rest)
-        return lines
-
-    def last(self) -> list[tuple[bytes, bool]]:
-        return [(bytes(self._part), self._cut)] if self._part else []
-
-    def _keep(self, piece: bytes) -> None:
-        room = MOST_LINE - len(self._part)
-        self._cut = self._cut or len(piece) > room
-        self._part += piece[:room]
-
-
-async def _read(
-    stream: asyncio.StreamReader | None,
-    name: str,
-    watch: _Watch,
-    heard: Callable[[str, bytes, bool], None],
-    raw: Callable[[str, bytes], None],
-) -> None:
-    if stream is None:
-        return
-    lines = _Lines()
-    while chunk := await stream.read(1 << 18):
-        watch.hear(len(chunk))
-        raw(name, chunk)
-        for line, cut in lines.feed(chunk):
-            heard(name, line, cut)
-        await asyncio.sleep(0)  # a program that never pauses must not starve the others
-    for line, cut in lines.last():
-        heard(name, line, cut)
-
-
 def leave(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that outlives us, away from our terminal; what it says goes into a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -377,32 +330,6 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     if start.spawned:
         start.spawned()
     return process
-
-
-async def _feed(
-    process: asyncio.subprocess.Process, data: bytes | None, words: asyncio.Queue[bytes | None] | None
-) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        while data is not None:
-            process.stdin.write(data)
-            await process.stdin.drain()
-            data = await words.get() if words else None
-        process.stdin.close()
-        await process.stdin.wait_closed()
-
-
-async def _all(stream: asyncio.StreamReader | None, most: int, sink: Callable[[bytes], object] | None) -> bytes:
-    kept = bytearray()
-    while stream and (chunk := await stream.read(1 << 18)):
-        if sink:
-            sink(chunk)
-            continue
-        kept += chunk
-        if len(kept) > most:
-            raise CorralError(f"a program printed more than {most >> 20} MB")
-    return bytes(kept)
 
 
 async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:
