@@ -92,7 +92,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except click.Abort:
         return 130
     except click.ClickException as error:
-        return complain(error.format_message(), _usage_hint(error), 2)
+        return _refused(error)
     except BadFlow as error:
         click.echo(str(error), err=True)  # each line says where it is wrong
         return error.exit_code
@@ -114,6 +114,13 @@ def run_command_line(arguments: list[str] | None = None) -> int:
             1,
         )
     return result if isinstance(result, int) else 0
+
+
+def _refused(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # who asks for nothing is told what there is
+        click.echo(error.format_message())
+        return 0
+    return complain(error.format_message(), _usage_hint(error), 2)
 
 
 def complain(message: str, hint: str, code: int) -> int:
