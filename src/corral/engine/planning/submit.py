@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,12 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
 
 async def _room(repository: Repository) -> None:
     """Look that branches corral/... can be made: one that is called just that stands in their way."""
+    objects = repository.git_dir / "objects"
+    if objects.is_dir() and not os.access(objects, os.W_OK):
+        raise BadRequest(
+            f"{repository.git_dir} cannot be written to: work could not be kept there",
+            hint="clone it, or have its owner run corral",
+        )
     listed = await repository.git("show-ref", "--verify", "--quiet", "refs/heads/corral", fine=(0, 1, 128))
     if listed.code == 0:
         raise BadRequest(
