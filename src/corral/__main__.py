@@ -9,15 +9,28 @@ import sys
 
 def main() -> None:
     _have_streams()
+    code = 0
+    try:
+        code = _asked()
+        sys.stdout.flush()
+    except OSError as error:  # who reads it left, or what it goes to is full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not code and not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"error: the output cannot be written: {error.strerror}\n")
+            code = 1
+    sys.exit(code)
+
+
+def _asked() -> int:
     if sys.argv[1:] == ["--version"]:  # asked by scripts and editors all the time: no need to load anything
         from corral import __version__  # noqa: PLC0415
 
         sys.stdout.write(f"corral {__version__}\n")
-        return
+        return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
-    sys.exit(run_command_line())
+    return run_command_line()
 
 
 def _have_streams() -> None:

@@ -64,6 +64,9 @@ CASES: dict[str, tuple[list[str], list[str], str]] = {
     "no script": (["t", "--agent", "scripted"], ["script"], "scripted:"),
     "script that is not there": (["t", "--agent", "scripted:/nowhere.toml"], ["/nowhere.toml"], ""),
     "agent without a name": (["t", "--agent", ":model"], ["agent"], ""),
+    "no agent at all": (["t", "--agent", " , "], ["--agent"], "corral agents"),
+    "agent without a model": (["t", "--agent", "mine:"], ["mine:", "model"], "NAME:MODEL"),
+    "network of nobody": (["t", "--agent", "mine", "--net", ""], ["--net"], "hosts"),
     "a task with a NUL": (["-", "--agent", "mine"], ["NUL"], ""),
 }
 
@@ -84,6 +87,21 @@ def test_a_folder_that_is_not_there(ready: Corral) -> None:
     refused(ready.run(ready.root / "nowhere", "t", "--agent", "mine"), "nowhere")
     (ready.root / "file").write_text("")
     refused(ready.run(ready.root / "file", "t", "--agent", "mine"), "file")
+
+
+def test_who_asks_for_nothing_is_told_what_there_is(ready: Corral) -> None:
+    for group, command in ((), "run"), (("flow",), "check"):
+        outcome = ready(*group)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert f"  {command} " in outcome.out
+
+
+def test_a_repository_that_leaves_no_room_for_work(ready: Corral, repo: Repo) -> None:
+    odd = Repo.make(ready.root / "odd\nname")
+    refused(ready.run(odd, "t", "--agent", "mine"), "line break", hint="rename")
+    repo.git("branch", "corral")
+    refused(ready.run(repo, "t", "--agent", "mine"), "`corral`", hint="git branch -m")
+    assert ready("ls", "--json").json == []
 
 
 def test_the_home_folder_is_too_much_to_copy(ready: Corral) -> None:

@@ -40,10 +40,11 @@ def test_the_demo_needs_nothing_and_leaves_nothing(corral: Corral) -> None:
 def test_the_demo_can_be_kept_for_looking_at(corral: Corral) -> None:
     scratch = corral.root / "scratch"
     scratch.mkdir()
-    outcome = corral("demo", "--keep", env={"TMPDIR": str(scratch)})
+    outcome = corral("demo", "--keep", "--json", env={"TMPDIR": str(scratch)})
     assert outcome.code == 0, outcome
     (kept,) = scratch.iterdir()
-    assert str(kept) in outcome.out
+    assert str(kept) in outcome.err
+    assert [run["strategy"] for run in outcome.json] == ["single", "race"]
     shown = corral("show", "@last", "--json", env={"CORRAL_HOME": str(kept / "state")})
     assert shown.json["status"] == "done"
 

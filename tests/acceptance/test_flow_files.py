@@ -273,9 +273,14 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     outcome = corral("flow", "run", file, "--repo", repo.folder, "--dry-run")
     assert outcome.code == 0, outcome
     assert outcome.out.endswith("nothing was started\n")
-    assert "never seen here: doer" in outcome.out
+    assert "cost: about $0.50; doer $0.2500 an attempt (fixed)" in outcome.out
     assert corral("ls", "--json").json == []
+    priced, free = corral.config_file.read_text(), corral.config_file.read_text().replace("cost_usd = 0.25", "")
+    corral.config_file.write_text(free)
+    assert "never seen here: doer" in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out
+    corral.config_file.write_text(priced)
     assert corral.run(repo, "DO: echo x > x.txt", "--agent", "doer").code == 0
+    corral.config_file.write_text(free)
     assert (
         "cost: about $0.50; doer $0.2500 an attempt (n=1)"
         in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out

@@ -58,6 +58,9 @@ def test_a_conflict_of_every_kind_moves_nothing_and_can_be_settled(corral: Corra
     assert found, told
     assert word in told[found[0]]
     assert sorted(told) == sorted(merged.json["merge"]["conflicts"])
+    shown = corral("show", "@last").out
+    assert "conflict into main, nothing was moved: " in shown
+    assert "next     corral answer " in shown
 
     settled = corral("merge", "@last", *[word for name in told for word in ("--resolve", f"{name}=theirs")])
     assert settled.code == 0, settled

@@ -64,6 +64,42 @@ def on_terminal(corral: Corral, arguments: list[str], cwd: Path, env: dict[str, 
     return drawn.decode(errors="replace")
 
 
+def into(corral: Corral, target: int, arguments: list[str], cwd: Path) -> tuple[int, str]:
+    """Run the command with its output going to `target`; return its exit code and what it complains of."""
+    done = subprocess.run(
+        [*corral.program, *arguments],
+        cwd=cwd,
+        env=corral.env,
+        stdout=target,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stderr.decode()
+
+
+def test_a_reader_that_leaves_is_no_failure_and_a_full_disk_is_told(corral: Corral, repo: Repo) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    for arguments in (["ls"], ["--version"], ["--help"], ["export"], ["logs", "@last", "--json"]):
+        assert into(corral, write, arguments, repo.folder) == (0, ""), arguments
+    assert into(corral, write, ["run", "t", "--agent", "mine", "--check", "false", "--json"], repo.folder) == (1, "")
+    os.close(write)
+    with Path("/dev/full").open("wb") as full:
+        for arguments in (["ls"], ["--version"]):
+            code, told = into(corral, full.fileno(), arguments, repo.folder)
+            assert (code, told.count("error: ")) == (1, 1), told
+            assert "Traceback" not in told
+
+
+def test_the_folder_one_is_in_may_be_gone(corral: Corral, repo: Repo) -> None:
+    gone = corral.root / "gone"
+    corral.program = ["sh", "-c", f'mkdir {gone}; cd {gone}; rmdir {gone}; exec "$@"', "sh", *corral.program]
+    refused = corral("run", "t", "--agent", "mine")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: the folder you are in is gone")
+    assert corral("run", "t", "--agent", "mine", "--repo", repo.folder).code == 0
+
+
 def test_a_terminal_is_drawn_on(corral: Corral, repo: Repo) -> None:
     drawn = on_terminal(corral, ["run", "t", "--agent", "mine"], repo.folder, {})
     assert "some words" in drawn

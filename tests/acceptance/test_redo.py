@@ -72,11 +72,14 @@ def test_a_run_rests_and_goes_on(corral: Corral, repo: Repo) -> None:
     with corral.going("flow", "run", file, "--repo", repo.folder, "--json") as run:
         until(lambda: _status(corral, "b") == "running", "b at work")
         paused = corral("pause", "@last")
-        assert paused.code == 0, paused
+        assert (paused.code, paused.out) == (0, "paused\n"), paused
+        assert corral("ls", "--json").json[0]["status"] == "paused"  # when it says so, it is
         rested = run.end()
     assert rested.code == 3, rested
     assert rested.json["status"] == "paused"
     assert "paused by" in rested.json["reason"]
+    unknown = corral("pause", "@last", "d")
+    assert (unknown.code, "has no node `d`" in unknown.err) == (2, True)
     gone_on = corral("resume", "@last", "--json", cwd=repo.folder)
     assert gone_on.code == 0, gone_on
     assert set(statuses(gone_on).values()) == {"done"}

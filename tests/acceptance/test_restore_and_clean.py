@@ -40,6 +40,7 @@ def test_what_an_agent_has_so_far_is_kept_while_it_works(corral: Corral) -> None
     (attempt,) = {ref.split("/")[3] for ref in snapshots(repo)}
     before = repo.fingerprint()
     listed = corral("restore", attempt, "--list", "--json").json
+    assert corral("restore", "@last", "--list", "--json").json == listed
     assert repo.read(listed[0]["commit"], "w.txt") == "first"
     folder = corral.root / "back"
     restored = corral("restore", f"{attempt}@{listed[0]['at']}", "--into", folder)

@@ -36,6 +36,9 @@ def test_the_main_journey_of_an_ordinary_user(person: Person) -> None:
     for arguments in (["ls", "--json"], ["show", "@last"], ["logs", "@last"], ["diff", "@last"], ["export"]):
         assert person(*arguments).code == 0
     assert owners(person.root) == {UID}
+    (repo.folder / ".git" / "objects").chmod(0o555)  # work could not be kept: nothing is paid for first
+    refused = person.run(repo, "make x", "--agent", "mine")
+    assert (refused.code, "cannot be written to" in refused.err) == (2, True), refused
 
 
 def test_an_ordinary_user_has_the_strict_box(person: Person) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from corral.engine.looking.document import DRIVEN
 from corral.errors import BadRequest
-from corral.model import OPEN, NodeState
+from corral.model import OPEN, NodeState, Status
 from corral.world.notice import Bell
 from corral.world.store.sqlite import Store
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
+REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
 
 
@@ -30,7 +32,8 @@ class Control:
         """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""
         run = self._store.find(name)
         if self._store.run(run).status not in OPEN:
-            raise BadRequest(f"run {run} is over: {self._store.run(run).status}")
+            raise BadRequest(f"run {run} is over: {self._store.run(run).status}", hint="see `corral ls`")
+        self._known(run, node)
         if self._engine.drives.orphaned(run):
             with self._store.transaction():
                 if node is None:
@@ -39,11 +42,14 @@ class Control:
                     self._store.move_node(run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
             return "paused; nobody was driving it"
         answer = await self._answer(run, self.order(run, "pause", by, node or ""))
+        if answer and node is None and (status := await self._at_rest(run)) != "paused":
+            return "it is paused as soon as its agents have ended" if status in DRIVEN else f"too late: it is {status}"
         return answer or "it is paused as soon as its process hears of it"
 
     async def unpause(self, name: str, node: str, by: str) -> str:
         """Let a paused node go on."""
         run = self._store.find(name)
+        self._known(run, node)
         if self._engine.drives.orphaned(run):
             self._store.move_node(run, NodeState(id=node))
             return f"`{node}` goes on with the run: corral resume {run}"
@@ -78,6 +84,21 @@ class Control:
         order = self._store.order(run, verb, by, time.time(), text)
         self._engine.drives.poke(run)
         return order
+
+    def _known(self, run: str, node: str | None) -> None:
+        names = [each.id for each in self._store.nodes(run)]
+        if node is not None and node not in names:
+            raise BadRequest(f"run {run} has no node `{node}`", hint=f"it has {', '.join(names[:20])}")
+
+    async def _at_rest(self, run: str) -> Status:
+        """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
+        bell, until = Bell(self._store.folder), time.monotonic() + REST_SECONDS
+        try:
+            while (status := self._store.status(run)) in DRIVEN and time.monotonic() < until:
+                await bell.listen(0.2)
+        finally:
+            bell.close()
+        return status
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""

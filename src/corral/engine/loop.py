@@ -29,6 +29,7 @@ from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule import Schedule
 from corral.world import workspace
 from corral.world.custody import sweep
+from corral.world.sealing import made_key
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
 
@@ -59,6 +60,7 @@ class Drive:
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
+        made_key(self.store.folder)  # before any attempt remembers what is around it
         records = self.store.attempts(self.run)
         for record in records:
             if record.phase != "over":

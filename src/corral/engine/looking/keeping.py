@@ -26,8 +26,14 @@ class Restored(Struct, frozen=True):
     folder: str | None = None
 
 
-async def kept(store: Store, name: str) -> tuple[Repository, list[Snapshot]]:
-    """Return all that is kept of an attempt, oldest first; what was collected at its end comes last."""
+def parted(name: str) -> tuple[str, str]:
+    """Part ATTEMPT@TIME; `@last` is a name of its own."""
+    attempt, _, moment = name[1:].partition("@")
+    return name[:1] + attempt, moment
+
+
+async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]]:
+    """Return an attempt's id and all that is kept of it, oldest first; what was collected at its end comes last."""
     run = store.find(name.rpartition("-")[0] or name)
     attempts = [record.attempt.id for record in store.attempts(run)]
     if name not in attempts:
@@ -36,7 +42,7 @@ async def kept(store: Store, name: str) -> tuple[Repository, list[Snapshot]]:
     repository = repository_of(store.run(run).plan, store.folder)
     ends = [naming.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
     timed = await snapshots.listed(repository, [f"refs/corral/snapshots/{name}"])
-    return repository, [*timed, *await snapshots.listed(repository, ends)]
+    return repository, name, [*timed, *await snapshots.listed(repository, ends)]
 
 
 async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
@@ -46,8 +52,8 @@ async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
 
 async def restore(store: Store, name: str, into: str | None) -> Restored:
     """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder."""
-    attempt, _, moment = name.partition("@")
-    repository, found = await kept(store, attempt)
+    attempt, moment = parted(name)
+    repository, attempt, found = await kept(store, attempt)
     chosen = _at(found, moment) if moment else (found[-1] if found else None)
     if chosen is None:
         times = ", ".join(each.at for each in found if each.at)

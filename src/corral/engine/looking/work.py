@@ -133,7 +133,7 @@ class Work:
         """Return what is kept of an attempt, oldest first."""
         from corral.engine.looking import keeping  # noqa: PLC0415
 
-        return (await keeping.kept(self._engine.store, attempt))[1]
+        return (await keeping.kept(self._engine.store, keeping.parted(attempt)[0]))[2]
 
     async def restore(self, attempt: str, into: str | None) -> Restored:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""

@@ -1,4 +1,4 @@
-"""About how dear a flow will be, from what its agents cost here before."""
+"""About how dear a flow will be, from fixed prices and from what its agents cost here before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     status: str
     usd: float | None  #: None: nothing is known of any of its agents
-    known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many
+    known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many; 0: a fixed price
     unknown: tuple[str, ...]
     limit_usd: float | None  #: of the flow itself
     limits: tuple[Standing, ...]  #: all others that would hold, and how they stand
@@ -32,7 +32,10 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def lines(self) -> list[str]:
         """Say it in plain words."""
         found = [f"  wave {each.wave}: {each.node}{_about(each)}" for each in self.steps]
-        costs = [f"{agent} ${usd:.4f} an attempt (n={count})" for agent, (usd, count) in self.known.items()]
+        costs = [
+            f"{agent} ${usd:.4f} an attempt ({f'n={count}' if count else 'fixed'})"
+            for agent, (usd, count) in self.known.items()
+        ]
         about = "unknown" if self.usd is None else f"about ${self.usd:.2f}" + (" and more" if self.unknown else "")
         found.append(f"cost: {about}" + (f"; {', '.join(costs)}" if costs else ""))
         found += [f"never seen here: {', '.join(self.unknown)}"] if self.unknown else []
@@ -54,19 +57,20 @@ def _limit(standing: Standing) -> str:
     return f"{name}: ${left:.2f} left, ${standing.spent:.2f} spent{held} ({limit.where})"
 
 
-def estimate(plan: RunPlan, store: Store, standings: Sequence[Standing]) -> Estimate:
+def estimate(plan: RunPlan, store: Store, standings: Sequence[Standing], fixed: Mapping[str, float | None]) -> Estimate:
     """Rehearse a plan, add up what its attempts cost on average so far, and name the limits that would hold."""
     played = rehearse(plan.flow)
     used = [step.agent.partition(":")[0] for step in played.steps if step.agent]
     history = {agent: store.costs_of(agent) for agent in dict.fromkeys(used) if agent != "shell"}
     known = {agent: (dollars(mean(costs)), len(costs)) for agent, costs in history.items() if costs}
+    known |= {agent: (dollars(usd), 0) for agent in history if (usd := fixed.get(agent)) is not None}
     total = sum(known[agent][0] for agent in used if agent in known)
     return Estimate(
         steps=played.steps,
         status=played.status,
         usd=dollars(total) if known or not history else None,
         known=known,
-        unknown=tuple(agent for agent, costs in history.items() if not costs),
+        unknown=tuple(agent for agent in history if agent not in known),
         limit_usd=plan.flow.budget_usd,
         limits=(*_own(plan), *(each for each in standings if _holds(each.limit, plan, used))),
     )

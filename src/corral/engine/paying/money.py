@@ -216,8 +216,9 @@ class Money:
         """Say what would happen and about how dear it would be."""
         from corral.engine.paying import estimating  # noqa: PLC0415
 
-        settings = self._engine.settings.load(Path(plan.repo)).budget
-        return estimating.estimate(plan, self._engine.store, standings(self._engine.store, settings))
+        settings, store = self._engine.settings.load(Path(plan.repo)), self._engine.store
+        fixed = {name: profile.cost_usd for name, profile in settings.agents.items()}
+        return estimating.estimate(plan, store, standings(store, settings.budget), fixed)
 
     def stopped(self) -> list[str]:
         """Return the runs that ask whether they may spend more."""

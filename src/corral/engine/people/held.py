@@ -9,6 +9,7 @@ from msgspec import structs
 
 from corral.model import AttemptRecord, Entry, NodeState, Status
 from corral.rules.inbox import ways
+from corral.world import custody
 from corral.world.store import inbox
 from corral.world.store.sqlite import RunLine, Store
 
@@ -46,7 +47,11 @@ def told(store: Store, lines: Sequence[RunLine]) -> list[RunLine]:
         return list(lines)
     asked = waiting(store)
     asking = {entry.run for entry in asked.values()}
-    return [_told(store, line, asked) if line.status == "running" and line.run in asking else line for line in lines]
+    return [_told(store, line, asked) if line.run in asking and _driven(line) else line for line in lines]
+
+
+def _driven(line: RunLine) -> bool:
+    return line.status == "running" and line.owner is not None and custody.alive(line.owner) is not False
 
 
 def _told(store: Store, line: RunLine, asked: Open) -> RunLine:

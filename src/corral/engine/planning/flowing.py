@@ -164,7 +164,7 @@ def _task(request: Request, settings: Config, prompt: str) -> Task:
     if request.max_tokens is not None and request.max_tokens <= 0:
         raise BadRequest(f"--max-tokens {request.max_tokens}: more than 0", hint="leave it out for no limit")
     if request.retries is not None and request.retries < 0:
-        raise BadRequest(f"--retries {request.retries}: not less than 0")
+        raise BadRequest(f"--retries {request.retries}: not less than 0", hint="0: it is tried once")
     return Task(
         prompt=prompt,
         type=request.type,
@@ -208,6 +208,8 @@ def _shape(request: Request) -> dict[str, Any] | None:
 def _choices(request: Request, settings: Config) -> list[AgentChoice]:
     """Read `--agent a,b:MODEL,c*3`, given once or several times."""
     named = [name.strip() for text in request.agents for name in text.split(",") if name.strip()]
+    if request.agents and not named:
+        raise BadRequest("--agent names no agent", hint="see `corral agents`; left out, it is your usual one")
     found: list[AgentChoice] = []
     for text in named or [settings.defaults.agent or "claude"]:
         counted = re.fullmatch(r"(.+)\*(\d+)", text)
@@ -223,6 +225,8 @@ def _choices(request: Request, settings: Config) -> list[AgentChoice]:
 def _choice(text: str, settings: Config) -> AgentChoice:
     """Read `NAME`, `NAME:MODEL`, `NAME@ACCOUNT`, `acp:NAME` or `acp:NAME:MODEL`."""
     read = AgentChoice.read(text)
+    if text.endswith(":"):
+        raise BadRequest(f"{text}: no model stands after the colon", hint="NAME:MODEL, or the name alone")
     return structs.replace(read, model=_model(read.name, read.model or "", settings, None))
 
 

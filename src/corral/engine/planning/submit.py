@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from corral.errors import BadRequest, Untrusted
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, merging, plain_folder
-from corral.world.git import Found
+from corral.world.git import Found, Repository
 from corral.world.sandbox.probe import at_least, probe, usual
 from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
@@ -58,11 +59,12 @@ async def _prepare(
     remembers = glances if request.base is None else None
     glance, signs = remembers.recall(folder) if remembers else (None, ())
     found = glance.found if glance else await git.discover(folder)
-    uncommitted = hidden = None
+    uncommitted = hidden = room = None
     if glance is None and found is not None:  # git looks while we do
         uncommitted = asyncio.create_task(_uncommitted(found, request.base))
         hidden = asyncio.create_task(agentignore(found.repository, request.base or found.head))
-        looking += [uncommitted, hidden]
+        room = asyncio.create_task(_room(found.repository))
+        looking += [uncommitted, hidden, room]
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
@@ -86,6 +88,8 @@ async def _prepare(
     else:
         repository = found.repository
         base, into = await _base(found, request.base)
+        if room:
+            await room
         notes = list(glance.notes) if glance else await uncommitted if uncommitted else []
     ignore = glance.ignore if glance else await hidden if hidden else ""
     identity = glance.identity if glance else await repository.identity()
@@ -120,8 +124,10 @@ async def _prepare(
 def _folder(request: Request) -> Path:
     folder = Path(request.repo).expanduser()
     if not folder.is_dir():
-        raise BadRequest(f"--repo {request.repo}: there is no such folder")
+        raise BadRequest(f"--repo {request.repo}: there is no such folder", hint="a repository, or a folder in one")
     folder = folder.resolve()
+    if "\n" in str(folder):  # git cannot be told to borrow objects from there
+        raise BadRequest(f"--repo {str(folder)!r}: there is a line break in the path", hint="rename the folder")
     try:
         str(folder).encode()
     except UnicodeEncodeError:
@@ -161,6 +167,8 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
     net: Net | None = None
     if request.net is not None:
         words = tuple(word.strip() for word in request.net.split(",") if word.strip())
+        if not words:
+            raise BadRequest("--net names no host", hint="off, on, or hosts: --net docs.example.org,@registries")
         net = "on" if words == ("on",) else "off" if words == ("off",) else words
     table = ScopeTable(read=request.read or None, write=request.write or None, env=request.env or None, net=net)
     where = {name: f"--{name}" for name in ("read", "write", "env", "net")}
@@ -197,6 +205,21 @@ async def _base(found: Found, named: str | None) -> tuple[str | None, str | None
         raise BadRequest(f"--base {named}: the repository has no such commit", hint="a branch, a tag or a commit id")
     listed = await repository.git("show-ref", "--verify", "--quiet", f"refs/heads/{named}", fine=(0, 1, 128))
     return base, named if listed.code == 0 else found.branch
+
+
+async def _room(repository: Repository) -> None:
+    """Look that branches corral/... can be made: one that is called just that stands in their way."""
+    objects = repository.git_dir / "objects"
+    if objects.is_dir() and not os.access(objects, os.W_OK):
+        raise BadRequest(
+            f"{repository.git_dir} cannot be written to: work could not be kept there",
+            hint="clone it, or have its owner run corral",
+        )
+    listed = await repository.git("show-ref", "--verify", "--quiet", "refs/heads/corral", fine=(0, 1, 128))
+    if listed.code == 0:
+        raise BadRequest(
+            "the branch `corral` leaves no room for branches corral/...", hint="rename it: git branch -m corral NAME"
+        )
 
 
 async def _uncommitted(found: Found | None, named: str | None) -> list[str]:

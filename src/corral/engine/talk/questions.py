@@ -32,6 +32,7 @@ class Questions:
 
     def __init__(self, recorder: Recorder, desk: Desk, idle_seconds: float, reach: Reach) -> None:
         self._recorder, self._record, self._desk, self._reach = recorder, recorder.record, desk, reach
+        self._record.held_by = ()  # of an engine that died
         self._seconds = min(LONGEST_SECONDS, OF_IDLE * idle_seconds)
         self._waiting: set[asyncio.Task[None]] = set()
         self._count = 0

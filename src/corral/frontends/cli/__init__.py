@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -85,6 +88,7 @@ def corral() -> None:
 
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; every error ends up here, in one form."""
+    heard = sys.stdout
     try:
         result: Any = corral.main(args=arguments, prog_name="corral", standalone_mode=False)
     except click.exceptions.Exit as leaving:
@@ -92,7 +96,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except click.Abort:
         return 130
     except click.ClickException as error:
-        return complain(error.format_message(), _usage_hint(error), 2)
+        return _refused(error)
     except BadFlow as error:
         click.echo(str(error), err=True)  # each line says where it is wrong
         return error.exit_code
@@ -100,26 +104,45 @@ def run_command_line(arguments: list[str] | None = None) -> int:
         return complain(str(error), error.hint, error.exit_code)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to say to it
-        return 0
+    except SystemExit:
+        if sys.stdout is heard:
+            raise
+        return 0  # Click has put it aside, for its reader left: that is no failure
     except Exception as error:  # noqa: BLE001 -- our fault: say so in one line, show the rest on demand
-        if os.environ.get("CORRAL_DEBUG"):
-            import traceback  # noqa: PLC0415 -- rarely needed, and slow to load
-
-            traceback.print_exc()
-        return complain(
-            f"corral itself failed: {type(error).__name__}: {error}",
-            "CORRAL_DEBUG=1 shows where; nothing stored is lost",
-            1,
-        )
+        return _our_fault(error)
     return result if isinstance(result, int) else 0
 
 
+def _our_fault(error: Exception) -> int:
+    if os.environ.get("CORRAL_DEBUG"):
+        import traceback  # noqa: PLC0415 -- rarely needed, and slow to load
+
+        traceback.print_exc()
+    try:
+        Path.cwd()
+    except OSError:
+        return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return complain(f"what was to be written has no room: {error.strerror}", "nothing stored is lost", 1)
+    return complain(
+        f"corral itself failed: {type(error).__name__}: {error}",
+        "CORRAL_DEBUG=1 shows where; nothing stored is lost",
+        1,
+    )
+
+
+def _refused(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # who asks for nothing is told what there is
+        click.echo(error.format_message())
+        return 0
+    return complain(error.format_message(), _usage_hint(error), 2)
+
+
 def complain(message: str, hint: str, code: int) -> int:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it: the code tells it still
+        click.echo(f"error: {message}", err=True)
+        if hint:
+            click.echo(f"hint: {hint}", err=True)
     return code
 
 

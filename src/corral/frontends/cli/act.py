@@ -145,11 +145,12 @@ def pause(run: str, node: str | None, *, as_json: bool) -> int:
 
 @click.command()
 @click.argument("repo", default=".")
-def trust(repo: str) -> None:
+@json_option
+def trust(repo: str, *, as_json: bool) -> None:
     """Trust the corral.toml of REPO, as it is now, to start programs and be given keys. A change asks again."""
     engine = Engine()
     file = engine.settings.file(Path(repo))
     if file is None:
         raise BadRequest(f"{repo} has no {REPOSITORY_FILE}", hint="nothing needs trust there")
     ask_for_trust(engine, file)
-    click.echo(f"trusted: {file}")
+    click.echo(msgspec.json.encode({"trusted": str(file)}).decode() if as_json else f"trusted: {file}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import click
+import msgspec
 
 from corral.engine import demonstration
 from corral.engine.engine import Engine
@@ -25,19 +28,26 @@ TASK = "add() gives wrong results for negative numbers: fix it"
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the repository and its state for looking at.")
-def demo(*, keep: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="The documents of its two runs; the talk goes to stderr.")
+def demo(*, keep: bool, as_json: bool) -> int:
     """See the whole loop: a check that fails, a retry, a race, merge, undo, cost. No key, no config, no network."""
     folder = Path(tempfile.mkdtemp(prefix="corral-demo-"))
     try:
-        return asyncio.run(_play(folder))
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            runs = asyncio.run(_play(folder))
+        if as_json:
+            click.echo(msgspec.json.encode(runs).decode())
+        return 0 if all(run.status == "done" for run in runs) else 1
     finally:
         if keep:
-            click.echo(f"\nkept: cd {folder / 'calculator'} && CORRAL_HOME={folder / 'state'} corral show @last")
+            click.echo(
+                f"\nkept: cd {folder / 'calculator'} && CORRAL_HOME={folder / 'state'} corral show @last", err=as_json
+            )
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _play(folder: Path) -> int:
+async def _play(folder: Path) -> list[Run]:
     repository, script = await demonstration.build(folder)
     engine = Engine(folder / "state")
     click.echo(
@@ -69,7 +79,7 @@ async def _play(folder: Path) -> int:
     _cost(engine)
     engine.close()
     click.echo('\nNow yours: corral doctor, then corral run "..." --check "..." in a repository.')
-    return 0 if run.status == raced.status == "done" else 1
+    return [run, raced]
 
 
 async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:

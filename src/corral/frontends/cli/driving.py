@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
@@ -32,10 +33,8 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
         asked = engine.inbox.commands(run.run)
     finally:
         engine.close()
-    if as_json:
-        click.echo(document(run).decode())
-    else:
-        click.echo("\n".join(words.summary(run, asked)))
+    with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still
+        click.echo(document(run).decode() if as_json else "\n".join(words.summary(run, asked)))
     return exit_code(run)
 
 

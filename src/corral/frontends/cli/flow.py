@@ -155,9 +155,11 @@ def new(name: str | None, file: str | None, *, as_json: bool) -> int:
 
 
 @flow.command()
-def schema() -> int:
+@click.option("--json", "as_json", is_flag=True, help="On one line.")
+def schema(*, as_json: bool) -> int:
     """Print the JSON Schema of flow files: editors complete and check with it."""
-    click.echo(msgspec.json.format(msgspec.json.encode(pictures.schema()), indent=2).decode())
+    text = msgspec.json.encode(pictures.schema())
+    click.echo((text if as_json else msgspec.json.format(text, indent=2)).decode())
     return 0
 
 

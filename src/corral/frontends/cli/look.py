@@ -240,6 +240,7 @@ def _record(run: str | None, file: str, attempt: str | None) -> int:
 @click.argument("run", required=False, shell_complete=_runs)
 @click.option("--recording", metavar="FILE", help="Write one attempt of RUN to FILE instead, for --agent replay:FILE.")
 @click.option("--attempt", metavar="N", help="Which attempt to record.  [the winner, or the last]")
+@click.option("--json", "_", is_flag=True, expose_value=False, help="It is JSON lines anyway.")
 def export(run: str | None, recording: str | None, attempt: str | None) -> int:
     """Print everything that is stored, or all of one RUN, as JSON lines: a backup that any program can read.
 

@@ -168,8 +168,10 @@ def named(attempt: Attempt) -> str:
 
 
 def _merged(run: Run) -> list[str]:
-    """Say what was merged: whose work, or which parts of whose."""
+    """Say what was merged: whose work, or which parts of whose; or what stands against it."""
     merge = run.merge
+    if merge.status == "conflict":
+        return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
     if merge.status != "merged" or not merge.commit:
         return []
     attempts = {each.id: each for node in run.nodes for each in node.attempts}
@@ -237,6 +239,8 @@ def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
     if run.status in OPEN:
         return f"corral logs -f {run.run}   corral stop {run.run}"
     if run.status == "done" and shown and shown.branch:
+        if run.merge.status == "conflict" and asked:
+            return "   ".join((*asked, f"{_look(run)} {run.run}"))
         if run.merge.status == "merged":
             return f"corral undo {run.run}"
         take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
