@@ -12,6 +12,7 @@ from corral.engine.host import Host
 from corral.engine.merge import standing, taking
 from corral.engine.merge.choices import Choices, Waiting
 from corral.engine.merge.landing import Lander, Say
+from corral.engine.places import require
 from corral.engine.proof import checking
 from corral.engine.workplace import scoping
 from corral.errors import BadRequest, ChecksFailed, Conflicting
@@ -301,11 +302,13 @@ class Merger:
             taken = await taking.taken(self.repository, self.run, self.plan.base, request.take)
             return self._candidate(taken.pairs, taken.commit)
         if request.heads:
+            await require(self.repository, self.run.run, request.heads)
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combined(request, request.heads, message)
             return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
         pairs = rules.chosen(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
+        await require(self.repository, self.run.run, commits)
         message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
         combined = await self._combined(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]
