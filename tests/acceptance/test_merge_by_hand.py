@@ -75,6 +75,34 @@ def test_what_landed_and_was_changed_since_still_stands(corral: Corral) -> None:
     assert "the branch main is gone" in gone.err
 
 
+@pytest.mark.parametrize("how", ["revert", "reset"])
+def test_lines_that_were_taken_back_and_changed_since_are_a_conflict_and_not_merged(corral: Corral, how: str) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt")["run"]
+    repo.commit({"other.txt": "meanwhile\n"})
+    assert corral("merge", run).code == 0
+    taken_back(repo, how)
+    repo.commit({"a.txt": "one\nmine\n"})
+    assert merge_state(corral)["status"] == "undone"
+    assert corral("merge", run).code == 3
+    assert merge_state(corral)["conflicts"] == ["a.txt"]
+    settled = corral("merge", run, "--resolve", "a.txt=theirs")
+    assert settled.code == 0, settled
+    assert (repo.folder / "a.txt").read_text() == "one\nmore\n"
+    assert merge_state(corral)["commit"] == repo.head
+
+
+def test_a_revert_that_was_reverted_is_merged_again(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt")["run"]
+    assert corral("merge", run).code == 0
+    for status in ("undone", "merged"):
+        taken_back(repo, "revert")
+        assert merge_state(corral)["status"] == status
+    repo.commit({"a.txt": "one\nMORE\n"})  # by its files alone nobody could tell
+    assert merge_state(corral)["status"] == "merged"
+
+
 @pytest.mark.slow
 def test_another_attempt_lands_where_the_first_was_taken_back(corral: Corral) -> None:
     repo = corral.repo(files=FILES)

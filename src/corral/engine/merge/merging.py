@@ -151,6 +151,7 @@ class Merger:
     async def _merge(self, request: MergeRequest) -> MergeRecord:
         worked = await self.work_out(request)
         await self.refuse_another(request, worked)
+        merges.save(self.store, *(standing.by_hand(each, time.time()) for each in worked.gone))
         if worked.merged.conflicts:
             return self._conflict(request, worked)
         waiting, choices = self.waiting.of(worked.ref), self.choices(request)
@@ -170,7 +171,6 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
-        merges.save(self.store, *(standing.by_hand(each, record.at) for each in worked.gone))
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -253,7 +253,8 @@ class Merger:
             raise Conflicting(
                 f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
             )
-        gone = await standing.gone(self.repository, merges.standing(self.store, self.run.run, ref))
+        had = [each for each in merges.of_run(self.store, self.run.run) if each.ref == ref and each.by_hand]
+        gone = await standing.gone(self.repository, [*merges.standing(self.store, self.run.run, ref), *had])
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
