@@ -117,6 +117,7 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     attempt: str | None = None
     attempts: tuple[str, ...] = ()  #: all whose work it is
     undone: float | None = None
+    by_hand: bool = False  #: a person took it back with git itself
     checkouts: tuple[str, ...] = ()  #: folders whose files follow
     stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there
     conflicts: tuple[Conflict, ...] = ()

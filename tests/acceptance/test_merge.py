@@ -30,7 +30,8 @@ def test_it_lands_on_the_branch_and_undo_takes_it_back_exactly(corral: Corral) -
 
     merged = corral("merge", "@last", "--json")
     assert merged.code == 0, merged
-    assert merged.json["merge"] == {"status": "merged", "into": "main", "commit": repo.head, "conflicts": []}
+    landed = {"status": "merged", "into": "main", "commit": repo.head, "conflicts": []}
+    assert merged.json["merge"] == {**landed, "attempts": [run["nodes"][0]["attempts"][0]["id"]]}
     assert repo.git("status", "--porcelain") == ""
     assert (repo.folder / "a.txt").read_text() == "one\nmore\n"
     assert (repo.folder / "src/b.txt").stat().st_mode & 0o111

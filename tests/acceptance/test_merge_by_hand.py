@@ -5,6 +5,7 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.merging import merge_state, work
 from tests.rig.repository import Repo
+from tests.rig.waiting import until
 
 FILES = {"a.txt": "one\n", "b.txt": "two\n"}
 
@@ -74,6 +75,34 @@ def test_what_landed_and_was_changed_since_still_stands(corral: Corral) -> None:
     assert "the branch main is gone" in gone.err
 
 
+@pytest.mark.parametrize("how", ["revert", "reset"])
+def test_lines_that_were_taken_back_and_changed_since_are_a_conflict_and_not_merged(corral: Corral, how: str) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt")["run"]
+    repo.commit({"other.txt": "meanwhile\n"})
+    assert corral("merge", run).code == 0
+    taken_back(repo, how)
+    repo.commit({"a.txt": "one\nmine\n"})
+    assert merge_state(corral)["status"] == "undone"
+    assert corral("merge", run).code == 3
+    assert merge_state(corral)["conflicts"] == ["a.txt"]
+    settled = corral("merge", run, "--resolve", "a.txt=theirs")
+    assert settled.code == 0, settled
+    assert (repo.folder / "a.txt").read_text() == "one\nmore\n"
+    assert merge_state(corral)["commit"] == repo.head
+
+
+def test_a_revert_that_was_reverted_is_merged_again(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt")["run"]
+    assert corral("merge", run).code == 0
+    for status in ("undone", "merged"):
+        taken_back(repo, "revert")
+        assert merge_state(corral)["status"] == status
+    repo.commit({"a.txt": "one\nMORE\n"})  # by its files alone nobody could tell
+    assert merge_state(corral)["status"] == "merged"
+
+
 @pytest.mark.slow
 def test_another_attempt_lands_where_the_first_was_taken_back(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
@@ -88,3 +117,46 @@ def test_another_attempt_lands_where_the_first_was_taken_back(corral: Corral) ->
     merged = corral("merge", run, "--pick", "two")
     assert merged.code == 0, merged
     assert (repo.folder / "price.txt").read_text() == "8\n"
+
+
+def test_work_or_a_repository_that_is_gone_is_said_in_plain_words(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    merged = work(corral, repo, "echo new > n.txt")["run"]
+    assert corral("merge", merged).code == 0
+    lost = work(corral, repo, "echo lost > l.txt")
+    for ref in repo.refs("refs/heads/corral/", "refs/corral/", "refs/notes/"):
+        repo.git("update-ref", "-d", ref)
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    attempt = lost["nodes"][0]["attempts"][0]
+    assert (
+        corral("restore", merged, "--into", corral.root / "back").code == 0
+    )  # its branch has it, though no ref of ours
+    repo.git("gc", "--quiet", "--prune=now")
+    for words in (("merge",), ("merge", "--preview"), ("diff",)):
+        refused = corral(words[0], lost["run"], *words[1:])
+        assert refused.code == 2, refused
+        assert f"commit {attempt['commit'][:12]} is gone" in refused.err
+        assert f"corral retry {lost['run']}" in refused.err
+    assert corral("restore", attempt["id"]).code == 2
+    repo.folder.rename(corral.root / "elsewhere")
+    for command, run in (("merge", lost["run"]), ("diff", merged), ("undo", merged), ("restore", merged)):
+        refused = corral(command, run)
+        assert refused.code == 2, refused
+        assert "is not there any more" in refused.err
+    assert corral("show", merged).code == 0
+
+
+def test_another_git_that_is_at_work_for_a_moment_is_waited_for(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo new > n.txt")["run"]
+    lock = repo.folder / ".git/index.lock"
+    lock.touch()
+    with corral.going("merge", run) as merging:
+        until(lambda: list(corral.home.glob("locks/merge-*")), "it merges")
+        lock.unlink()
+        assert merging.end().code == 0
+    lock.touch()
+    refused = corral("undo", run)
+    assert refused.code == 2
+    assert "another git is at work" in refused.err
+    assert lock.exists()

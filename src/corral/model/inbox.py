@@ -64,7 +64,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, entry: Entry) -> InboxEntry:
-        values: dict[str, Any] = {name: getattr(entry, name) for name in cls.__struct_fields__}
-        values |= {"deadline": moment(entry.deadline), "created": moment(entry.created)}
-        values["answered_at"] = None if entry.answered_at is None else moment(entry.answered_at)
-        return cls(**values)
+        fields: dict[str, Any] = {name: getattr(entry, name) for name in cls.__struct_fields__}
+        for name in ("deadline", "created", "answered_at"):
+            fields[name] = None if fields[name] is None else moment(fields[name])
+        return cls(**fields)

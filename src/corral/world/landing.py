@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -17,6 +18,7 @@ from corral.world.process import Owner
 from corral.world.workspace import WHO, remove
 
 OURS = b"corral merge\n"  #: what we write into an index.lock, by which we know it again after a crash
+QUIET_SECONDS = 3.0  #: for which another git is waited for
 
 
 class Moved(GitTrouble):
@@ -101,6 +103,14 @@ async def busy(repository: Repository, ref: str) -> str | None:
                 if (git_dir / name / "head-name").read_text().strip() == ref:
                     return "it is being rebased"
     return None
+
+
+async def quiet(checkout: Checkout) -> None:
+    """Wait a moment for a git that is at work in a checkout: a person's own is over soon."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(QUIET_SECONDS):
+            while checkout.lock.exists() and not _is_ours(checkout.lock):  # noqa: ASYNC110 -- git tells nobody
+                await asyncio.sleep(0.05)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from corral.world.workspace import WHO
 #: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
 PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
 MOST_AT_ONCE = 4
+REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 OWN_DRIVER = "git merge-file --quiet --marker-size=%L %A %O %B"
 #: What a repository's settings may not switch on: each would start programs, or reach into other repositories.
 QUIET = (
@@ -243,10 +245,31 @@ async def merge_since(repository: Repository, base: str, ours: str, theirs: str)
     return await merge_trees(repository, one, other)
 
 
-async def lacks(repository: Repository, branch: str, before: str, after: str) -> bool:
-    """Tell whether a branch has nothing of what changed between two commits: taking it back would change nothing."""
+async def has_some(repository: Repository, branch: str, before: str, after: str) -> bool | None:
+    """Tell whether taking back what changed between two commits would change a branch: it has some of it then.
+
+    None: all that it could have was changed since, so that its files do not tell.
+    """
     merged = await merge_since(repository, after, branch, before)
-    return not merged.conflicts and merged.tree == await repository.tree_of(branch)
+    changed = await repository.names_changed(branch, merged.tree)
+    if {*changed} - {conflict.path for conflict in merged.conflicts}:
+        return True
+    return None if merged.conflicts else False
+
+
+async def reverted(repository: Repository, branch: str, before: str, after: str) -> bool:
+    """Tell whether the commits from one to another were reverted in a branch, by what `git revert` says of itself."""
+    listed = await repository.text("rev-list", "--no-merges", f"{before}..{after}", "--")
+    words = await repository.text(
+        "log", "--reverse", "--format=%x00%H %B", "--grep=This reverts commit ", f"{after}..{branch}", "--"
+    )
+    gone: dict[str, str] = {}  # what was reverted, and by which commit
+    for entry in words.split("\0")[1:]:
+        commit, _, said = entry.partition(" ")
+        for named in REVERTS.findall(said):
+            back = [original for original, by in gone.items() if by == named]
+            gone = {original: by for original, by in gone.items() if by != named} if back else {**gone, named: commit}
+    return after in gone or ({*listed.split()} <= {*gone} and bool(listed.strip()))
 
 
 async def behind(repository: Repository, commit: str, branch: str) -> int:

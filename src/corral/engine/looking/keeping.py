@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.engine.places import repository_of
+from corral.engine.places import repository_of, require
 from corral.errors import BadRequest
 from corral.rules import naming
 from corral.world import merging, snapshots
@@ -35,14 +35,19 @@ def parted(name: str) -> tuple[str, str]:
 async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]]:
     """Return an attempt's id and all that is kept of it, oldest first; what was collected at its end comes last."""
     run = store.find(name.rpartition("-")[0] or name)
-    attempts = [record.attempt.id for record in store.attempts(run)]
+    records = {record.attempt.id: record.attempt for record in store.attempts(run)}
+    attempts = list(records)
     if name not in attempts:
         wanted = f"{run}-{name.rpartition('-')[2]}"
         name = wanted if wanted in attempts and "-" in name else attempts[-1] if attempts else name
     repository = repository_of(store.run(run).plan, store.folder)
+    await require(repository, run, [])
     ends = [naming.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
     timed = await snapshots.listed(repository, [f"refs/corral/snapshots/{name}"])
-    return repository, name, [*timed, *await snapshots.listed(repository, ends)]
+    collected = await snapshots.listed(repository, ends)
+    if not collected and name in records and (commit := records[name].commit) and await repository.commit_of(commit):
+        collected = [Snapshot("", commit, "")]  # its ref has expired; what it held is still there, or merged
+    return repository, name, [*timed, *collected]
 
 
 async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
@@ -59,7 +64,7 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
         times = ", ".join(each.at for each in found if each.at)
         raise BadRequest(
             f"nothing is kept of {attempt}" + (f" at {moment}" if found else ""),
-            hint=f"there is: {times}" if times else "see `corral show`",
+            hint=f"there is: {times}" if times else "`corral clean` keeps what nobody merged for a month",
         )
     if into and (into.startswith((".", "/", "~")) or Path(into).is_dir()):
         folder = Path(into).expanduser().resolve()

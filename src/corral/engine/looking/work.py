@@ -34,7 +34,7 @@ class Work:
 
     async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
         """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
-        from corral.engine.places import repository_of  # noqa: PLC0415 -- reading commands start without asyncio
+        from corral.engine.places import repository_of, require  # noqa: PLC0415 -- reading commands start without asyncio
         from corral.merging import MergeRequest  # noqa: PLC0415
 
         store, run = self._engine.store, self._engine.show(name)
@@ -47,7 +47,9 @@ class Work:
         elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
             commit = await self._engine.merges.candidate(MergeRequest(run=run.run)) or commit
         if commit is not None:
-            await repository_of(plan, self._engine.home).patch(base, commit, sink)
+            repository = repository_of(plan, self._engine.home)
+            await require(repository, run.run, [commit])
+            await repository.patch(base, commit, sink)
 
     def compare(self, name: str) -> Comparison:
         """Put the attempts of a run side by side, each at the place it took."""

@@ -47,6 +47,7 @@ class Lander:
         found = await landing.checkouts(self.repository, record.ref)
         with contextlib.ExitStack() as stack:
             for checkout in found:
+                await landing.quiet(checkout)
                 stack.enter_context(landing.held(checkout))
             stashes = await self._make_room(found, record, autostash=autostash)
             folders = tuple(str(checkout.folder) for checkout in found)
@@ -129,6 +130,7 @@ class Lander:
         found = await landing.checkouts(self.repository, record.ref)
         with contextlib.ExitStack() as stack:
             for checkout in found:
+                await landing.quiet(checkout)
                 stack.enter_context(landing.held(checkout))
                 if changed := await landing.dirty(checkout, env):
                     raise _not_clean(checkout, changed)

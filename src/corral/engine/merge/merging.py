@@ -12,6 +12,7 @@ from corral.engine.host import Host
 from corral.engine.merge import standing, taking
 from corral.engine.merge.choices import Choices, Waiting
 from corral.engine.merge.landing import Lander, Say
+from corral.engine.places import require
 from corral.engine.proof import checking
 from corral.engine.workplace import scoping
 from corral.errors import BadRequest, ChecksFailed, Conflicting
@@ -150,6 +151,7 @@ class Merger:
     async def _merge(self, request: MergeRequest) -> MergeRecord:
         worked = await self.work_out(request)
         await self.refuse_another(request, worked)
+        merges.save(self.store, *(standing.by_hand(each, time.time()) for each in worked.gone))
         if worked.merged.conflicts:
             return self._conflict(request, worked)
         waiting, choices = self.waiting.of(worked.ref), self.choices(request)
@@ -169,7 +171,6 @@ class Merger:
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
-        merges.save(self.store, *(standing.by_hand(each, record.at) for each in worked.gone))
         self.note(
             f"merged into {record.into} ({request.strategy}): {(record.before or 'nothing')[:12]} -> {after[:12]}"
         )
@@ -252,7 +253,8 @@ class Merger:
             raise Conflicting(
                 f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
             )
-        gone = await standing.gone(self.repository, merges.standing(self.store, self.run.run, ref))
+        had = [each for each in merges.of_run(self.store, self.run.run) if each.ref == ref and each.by_hand]
+        gone = await standing.gone(self.repository, [*merges.standing(self.store, self.run.run, ref), *had])
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
@@ -301,11 +303,13 @@ class Merger:
             taken = await taking.taken(self.repository, self.run, self.plan.base, request.take)
             return self._candidate(taken.pairs, taken.commit)
         if request.heads:
+            await require(self.repository, self.run.run, request.heads)
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combined(request, request.heads, message)
             return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
         pairs = rules.chosen(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
+        await require(self.repository, self.run.run, commits)
         message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
         combined = await self._combined(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from corral.engine.places import repository_of
 from corral.merging import MergeRecord
@@ -22,10 +22,20 @@ async def taken_back(repository: Repository, record: MergeRecord) -> str:
         return f"the branch {record.into} is gone"
     if record.before is None or record.after is None or tip == record.after:
         return ""
-    there = [await repository.commit_of(commit) for commit in (record.before, record.after)]
-    if all(there) and not await merging.lacks(repository, tip, record.before, record.after):
+    if await _stands(repository, tip, record.before, record.after):
         return ""
     return f"{record.into} has nothing of it any more: it was taken back there with git"
+
+
+async def _stands(repository: Repository, tip: str, before: str, after: str) -> bool:
+    """Tell whether a branch has some of a merge: by what its files hold, else by what its history says."""
+    if None in [await repository.commit_of(commit) for commit in (before, after)]:
+        return False  # nobody needs these commits any more
+    has = await merging.has_some(repository, tip, before, after)
+    if has is not None:
+        return has
+    there = await merging.is_ancestor(repository, after, tip)
+    return there and not await merging.reverted(repository, tip, before, after)
 
 
 async def gone(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:
@@ -40,11 +50,14 @@ async def told(store: Store, run: Run) -> Run:
         return run
     repository = repository_of(store.run(run.run).plan, store.folder)
     words = await taken_back(repository, record) if repository.git_dir.exists() else ""
-    if words:
-        run.merge = MergeState(status="undone", into=record.into, others=run.merge.others, why=words)
+    if words and run.merge.others:
+        first, *rest = run.merge.others
+        run.merge = structs.replace(first, others=tuple(rest) or UNSET)
+    elif words:
+        run.merge = MergeState(status="undone", into=record.into, why=words)
     return run
 
 
 def by_hand(record: MergeRecord, at: float) -> MergeRecord:
     """Return a merge as it is stored once it is known that a person took it back."""
-    return structs.replace(record, state="undone", undone=at)
+    return structs.replace(record, state="undone", undone=record.undone or at, by_hand=True)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from corral.engine.merge.landing import Lander, Say
-from corral.engine.places import repository_of
+from corral.engine.places import repository_of, require
 from corral.errors import BadRequest
 from corral.events import Noted
 from corral.merging import MergeRecord
@@ -19,6 +19,7 @@ async def undo(store: Store, run: str | None, folder: Path, say: Say) -> MergeRe
     """Take back the last merge of a run, or the last of the repository that `folder` is in."""
     record = _last_of_run(store, run) if run else await _last_here(store, folder)
     repository = repository_of(store.run(record.run).plan, store.folder)
+    await require(repository, record.run, [])
     lander = Lander(store, repository, say)
     async with lander.alone():
         await lander.recover()

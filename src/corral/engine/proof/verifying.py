@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.engine.host import Host
-from corral.engine.places import repository_of
+from corral.engine.places import repository_of, require
 from corral.engine.proof import checking
 from corral.flow import Task
 from corral.model import AttemptRecord, CheckResult, Receipt, RunPlan
@@ -32,6 +32,7 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
     """Look whether every receipt of a run still holds; a run without one proves nothing."""
     plan = store.run(run).plan
     repository = repository_of(plan, store.folder)
+    await require(repository, run, [])
     found: list[Verified] = []
     for record in store.attempts(run):
         if record.receipt is not None:
