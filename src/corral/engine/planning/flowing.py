@@ -95,8 +95,9 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
             "a flow file says itself what is to be done", hint="give values to its inputs: --input NAME=.."
         )
     folder = Path(request.flow_file).parent if request.flow_file else repo
+    names = frozenset((*agents.names(settings.agents), AUTO))
     known = Known(
-        agents=frozenset((*agents.names(settings.agents), AUTO)),
+        agents=names,
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested(name, (folder, repo / ".corral" / "flows", TEMPLATES)),
         draft=request.draft,
@@ -106,7 +107,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     if not found.flow.nodes:
         findings.tell()
     if found.mistakes:  # what is not understood is left out: it would only be told once more
-        sound = [node for node in found.flow.nodes if all(each.name in (known.agents or ()) or not each.name for each in
+        sound = [node for node in found.flow.nodes if all(each.name in names or not each.name for each in
                  (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
         return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
     return found.flow
