@@ -64,6 +64,62 @@ def test_a_budget_ends_it_where_it_would() -> None:
     assert played.status == "over_budget"
 
 
+INNER = """
+inputs: {who: {default: x}}
+context: "Greet {{who}}"
+nodes:
+  first: {task: t, when: who != "nobody"}
+  second: {task: t, needs: [first]}
+"""
+KNOWN = Known(nested=lambda name: INNER if name == "inner" else None)
+AROUND = """
+nodes:
+  plan: {task: p, output: {n: integer}}
+  sub: {flow: inner, needs: [plan], when: plan.output.n > 3}
+  after: {task: "{{plan.output.n}}", needs: [{node: sub, on: always}]}
+"""
+
+
+def test_the_condition_of_a_nested_flow_is_asked_in_the_flow_around_it() -> None:
+    made = read_flow(AROUND, KNOWN).flow
+    skipped = rehearse(made)
+    assert [step.node for step in skipped.steps if step.agent is not None] == ["plan", "after"]
+    assert "`when` of `sub` does not hold: plan.output.n > 3" in skipped.steps[1].words
+    held = rehearse(made, None, read_stubs(['plan={"n": 5}'], "", made))
+    assert [step.node for step in held.steps] == ["plan", "sub/first", "sub/second", "after"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ("a: {task: p, needs: [sub]}, sub: {flow: inner, needs: [a]}", "in a circle: a -> sub -> a"),
+        ("sub: {flow: inner, needs: [nosuch]}", "`sub` needs `nosuch`, which is no node"),
+        ("sub: {flow: inner, when: nosuch.output == 1}", "`when` of `sub` names `nosuch`"),
+        ("sub: {flow: inner, with: {who: '{{nosuch}}'}}", "`with` of `sub` names `nosuch`"),
+        ("sub: {flow: inner, for_each: [1, 2]}", "a nested flow is done once"),
+    ],
+)
+def test_mistakes_around_nested_flows(nodes: str, words: str) -> None:
+    found = read_flow(f"nodes: {{{nodes}}}", KNOWN).mistakes
+    assert any(words in mistake.message for mistake in found), found
+
+
+def test_one_no_of_several_is_enough() -> None:
+    text = "nodes: {ok: {gate: 'really {{item}}?', for_each: [a, b]}, land: {merge: {}, needs: [ok]}}"
+    assert told(play("ok.1=no", text=text))[-1] == "2 land skipped: `ok` is skipped"
+    assert told(play(text=text))[-1] == "2 land merges"
+
+
+def test_the_words_that_all_share_come_first_and_are_the_same() -> None:
+    text = 'context: "Be {{how}}"\ninputs: {how: {default: kind}}\nnodes: {a: {task: x}, b: {flow: inner}, c: {run: x}}'
+    nodes = {node.id: node.task.briefing for node in read_flow(text, KNOWN).flow.nodes}
+    head = "# What holds for every step\n\n"
+    assert nodes["a"] == (f"{head}Be kind",)
+    assert nodes["b/first"] == (f"{head}Be kind", f"{head}Greet x")
+    assert nodes["c"] == ()
+    assert read_flow("context: '{{nosuch}}'\nnodes: {a: {task: x}}", Known()).mistakes
+
+
 @pytest.mark.parametrize(
     ("pair", "words"),
     [

@@ -245,8 +245,12 @@ class Schedule:
         limit = self._flow.budget_usd
         if limit is not None and node.kind == "task" and self._spent() >= limit + self.allowed_usd:
             return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
-        words = node.when
+        words: str | None = None
         try:
+            for name, words in node.around:
+                if not Expression(words).holds(self._progress.known(name)):
+                    return self._settled(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
+            words = node.when
             if words is not None and not Expression(words).holds(self._progress.known(node.id)):
                 return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
             words = node.for_each
@@ -309,4 +313,4 @@ class Schedule:
 
 def item_of(node: Node, place: int) -> Node:
     """Return the node that does one item of a list."""
-    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
+    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, around=(), for_each=None)

@@ -343,4 +343,4 @@ def _briefed(task: Task, profile: AgentProfile, repo: Path) -> Task:
         listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
         words.append(f"Skills you may read when they help:\n{listed}")
     found = tuple((skill.name, skill.folder) for skill in (*skills, *offered))
-    return structs.replace(task, role=role, briefing=tuple(words), skills=found)
+    return structs.replace(task, role=role, briefing=(*task.briefing, *words), skills=found)
