@@ -28,7 +28,8 @@ class Schedule:
     def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
         self._flow = flow
         self._progress, self._graph = Progress(flow), Graph(flow.nodes)
-        self._seats = Seats(limits or Limits(), flow.parallel, room)
+        limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
+        self._seats = Seats(limits, flow.parallel, room)
         self._work = Work(self._progress, self._seats, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order

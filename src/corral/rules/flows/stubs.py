@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -49,16 +49,15 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def _in_file(text: str) -> dict[str, Any]:
     try:
-        found = read(text).plain() if text.strip() else {}
+        found: Any = read(text).plain() if text.strip() else None
     except Unreadable as error:
         where = f"line {error.mistake.line}"
         raise BadRequest(f"--stubs: {where}: {error.mistake.message}", hint=error.mistake.hint) from None
-    if not isinstance(found, dict):
+    if found is not None and not isinstance(found, dict):
         raise BadRequest("--stubs: it is a table of nodes", hint="a line each: `plan: success`")
-    ends = (*GOOD, *BAD)
+    table, ends = cast("dict[str, Any]", found or {}), (*GOOD, *BAD)
     return {
-        str(name): value if isinstance(value, str | bool) and value in ends else [value]
-        for name, value in found.items()
+        name: value if isinstance(value, str | bool) and value in ends else [value] for name, value in table.items()
     }
 
 
@@ -73,8 +72,9 @@ def _node(name: str, nodes: Mapping[str, Node]) -> Node:
 def _stub(name: str, value: Any, node: Node) -> Stub:
     if not isinstance(value, list):
         return Stub(ok=value in GOOD)
+    given = cast("list[Any]", value)[0]
     if node.kind not in ("task", "run"):
         raise BadRequest(f"--stub {name}: it gives nothing, it is a {node.kind}", hint=HINT)
-    if node.output is not None and (wrong := misfits(value[0], node.output)):
+    if node.output is not None and (wrong := misfits(given, node.output)):
         raise BadRequest(f"--stub {name}: that does not fit its output: {'; '.join(wrong[:5])}")
-    return Stub(gives=(value[0],))
+    return Stub(gives=(given,))
