@@ -31,6 +31,7 @@ from corral.rules.routing import AUTO
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
+MOST_QUESTION = 300
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
@@ -64,7 +65,11 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     for node in flow.nodes:
         with findings.at(node.id, "skills"):
             ready[node.id] = _ready(node, flow, request, settings, repo) if findings.known(node.id) else node
-    return structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
+    flow = structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
+    if request.approve is None:
+        return flow
+    question = " ".join(f"Start this? {flow.title}".split())[:MOST_QUESTION].replace("{{", "{ {")
+    return strategies.approved(flow, duration(request.approve, "approve"), question)
 
 
 def _unnamed(node: Node, request: Request, settings: Config) -> Node:
