@@ -30,9 +30,7 @@ class Progress:
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
         self._results = Results(flow)
-        asking = [
-            node for node in flow.nodes if node.when or node.around or node.for_each or node.repeat or fills(flow, node)
-        ]
+        asking = [node for node in flow.nodes if _asks(node) or fills(flow, node)]
         self.told = bool(asking)  #: whether anybody asks for results
         self.plain = _plain(flow, asking)
 
