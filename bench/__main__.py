@@ -7,7 +7,21 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import flows, ingest, ledger, mcp, merging, overhead, peers, reading, selection, serving, spawn, startup
+from bench import (
+    flows,
+    ingest,
+    ledger,
+    mcp,
+    merging,
+    overhead,
+    peers,
+    reading,
+    recovery,
+    selection,
+    serving,
+    spawn,
+    startup,
+)
 from bench.measure import Promise, table
 
 PAGE = Path("docs/benchmarks.md")
@@ -23,6 +37,7 @@ PARTS = {
     "merging": merging.measure,
     "mcp": mcp.measure,
     "flows": flows.measure,
+    "recovery": recovery.measure,
     "peers": peers.measure,
 }
 

@@ -111,6 +111,7 @@ class Node(Struct, frozen=True, kw_only=True):
     fallback: tuple[AgentChoice, ...] = ()  #: who tries next when this one cannot, in this order
     needs: tuple[Edge, ...] = ()
     when: str | None = None  #: it starts only if this holds, else it is skipped
+    around: tuple[tuple[str, str], ...] = ()  #: the same of flows it stands in: their node, and what must hold
     for_each: str | None = None  #: it is done once for each item of this list
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     repeat: Repeat | None = None

@@ -108,6 +108,8 @@ class TriggerRecord(Struct, frozen=True, kw_only=True):
     request: Request
     by: str = ""
     when: str = ""  #: a condition over `payload` and `event`, as in flows; empty: always
+    approve: str = ""  #: for how long a person is asked before it starts, as `60m`; empty: nobody is asked
+    approve_unless: str = ""  #: a condition as `when`: where it holds, nobody is asked
     branch: str = ""  #: of the request's repository, that is watched; empty: only calls count
     seen: str = ""  #: the commit at which that branch was seen last
     most_open: int = 4

@@ -301,6 +301,31 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     assert [node["id"] for node in data["flow"]["nodes"]] == ["plan", "each", "ask", "mend"]
 
 
+def test_a_dry_run_with_stubs_walks_the_branch_that_they_choose(corral: Corral) -> None:
+    doer(corral)
+    text = """nodes:
+  plan: {task: x, output: {files: [string]}}
+  each: {task: "{{item}}", needs: [plan], for_each: plan.output.files}
+  mend: {task: m, needs: [{node: each, on: failure}]}
+"""
+    command = ("flow", "run", write(corral, text), "--repo", corral.repo().folder, "--agent", "doer", "--dry-run")
+    stubs = write(corral, "plan: {files: [a, b]}\neach.1: success\n", "stubs.yaml")
+    outcome = corral(*command, "--stubs", stubs, "--stub", "each.1=failure", "--json")
+    assert outcome.code == 0, outcome
+    estimate = outcome.json["estimate"]
+    assert [(step["wave"], step["node"]) for step in estimate["steps"] if step["agent"]] == [
+        (1, "plan"), (2, "each.0"), (2, "each.1"), (3, "mend"),
+    ]  # fmt: skip
+    assert estimate["status"] == "partial"
+    told = corral(*command).out
+    assert "  wave 3: mend  (skipped: `each` is done)" in told
+    assert "it would end as done" in told
+    assert corral(*command, "--stub", "nobody=failure").code == 2
+    assert corral(*command, "--stubs", "nowhere.yaml").code == 2
+    assert corral(*command[:-1], "--stub", "plan=failure").code == 2
+    assert corral("ls", "--json").json == []
+
+
 def test_templates_are_right_and_begin_a_file(corral: Corral) -> None:
     doer(corral)
     listed = {each["template"] for each in corral("flow", "new", "--json").json}

@@ -114,6 +114,34 @@ nodes:
     assert repo.read(commit, "plan.md") == "p"
 
 
+def test_all_agents_of_a_flow_share_their_first_words(corral: Corral, repo: Repo) -> None:
+    """The same words first, in every prompt; what is too long lies whole in their HOME."""
+    lines = "".join(f"  line {number} of what holds here\n" for number in range(1000))
+    outcome = run_flow(
+        corral,
+        repo,
+        f"""
+inputs: {{money: {{default: cents}}}}
+context: |
+  CONSTRAINT: prices are in {{{{money}}}}.
+{lines}
+defaults: {{role: developer}}
+nodes:
+  one: {{task: "DO: printf '%s' \\"$PROMPT\\" > told.md; cp ~/context.md whole.md"}}
+  two: {{task: "DO: printf '%s' \\"$PROMPT\\" > told.md"}}
+""",
+    )
+    assert outcome.code == 0, outcome
+    commits = [winner(node)["commit"] for node in nodes(outcome).values()]
+    one, two = (repo.read(commit, "told.md") for commit in commits)
+    head, _, rest = one.partition("[shortened: the whole is in ~/context.md]")
+    assert head.startswith("# What holds for every step\n\nCONSTRAINT: prices are in cents.\nline 0 of")
+    assert rest
+    assert two.startswith(head)
+    assert "line 500 " not in head
+    assert "line 500 " in repo.read(commits[0], "whole.md")
+
+
 def test_an_output_that_does_not_fit_fails_the_node(corral: Corral, repo: Repo) -> None:
     outcome = run_flow(
         corral,

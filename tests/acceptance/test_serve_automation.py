@@ -185,6 +185,27 @@ def test_a_condition_decides_whether_a_call_starts_anything(server: Server, repo
     assert [run.run for run in server.client.runs().runs] == [started.json["run"]]
 
 
+def test_a_person_is_asked_before_what_a_stranger_called_for(server: Server, repo: Repo) -> None:
+    corral = server.corral
+    wish: dict[str, Any] = {
+        "request": {"task": "hello", "repo": str(repo.folder), "agents": [corral.agent("hi", "echo hi > hi.txt")]},
+        "secret": SECRET,
+        "approve": "60m",
+        "approve_unless": 'payload.author == "ada"',
+    }
+    for wrong in ({"approve": "soon"}, {"approve_unless": "nodes.x"}):
+        assert server.ask("PUT", "triggers/issues", {**wish, **wrong}).status in (400, 422)
+    assert server.ask("PUT", "triggers/issues", wish).json["approve"] == "60m"
+    known = called(server, "issues", "one", b'{"author": "ada"}').json["run"]
+    until(lambda: corral("show", known, "--json").json["status"] == "done", "who is known is not asked about")
+    stranger = called(server, "issues", "two", b'{"author": "eve"}').json["run"]
+    entry = until(lambda: corral("inbox", "--json").json, "a person is asked")[0]
+    assert (entry["run"], entry["text"], entry["default"]) == (stranger, "Start this? hello", "no")
+    assert not [each for node in corral("show", stranger, "--json").json["nodes"] for each in node["attempts"]]
+    assert corral("answer", str(entry["id"]), "yes").code == 0
+    until(lambda: corral("show", stranger, "--json").json["status"] == "done", "it starts once they said yes")
+
+
 def test_a_branch_that_moves_starts_runs_but_not_by_what_they_land(server: Server, repo: Repo) -> None:
     agent = server.corral.agent("hi", 'echo "$1" >> seen.txt')
     request = {

@@ -109,6 +109,16 @@ def test_a_server_that_is_stopped_leaves_its_runs_to_the_next(corral: Corral, re
         assert server.client.wait(run).status == "done"
 
 
+def test_a_store_has_one_server(corral: Corral) -> None:
+    with serving(corral, corral.root) as server:
+        second = corral("serve", "--port", "0", "--root", corral.root)
+        assert second.code != 0
+        assert "this store is served already" in second.err
+        server.kill()
+    with serving(corral, corral.root) as server:
+        assert server.ask("GET", "runs").status == 200
+
+
 def test_the_processes_of_its_agents_are_gone_with_it(corral: Corral, repo: Repo) -> None:
     agent = corral.agent("sleeps", "echo started; exec sleep 98765")
     with serving(corral, corral.root) as server:

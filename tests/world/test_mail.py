@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from corral.errors import BadRequest
 from corral.model import Attempt, AttemptRecord
@@ -48,6 +49,21 @@ def take(mail: Mail, now: float, seconds: float = 60.0, who: Reader = READER) ->
 def test_the_most_urgent_come_first_and_then_the_oldest(mail: Mail) -> None:
     send(mail, letter("a"), letter("b", priority=3), letter("c"), letter("d", priority=0))
     assert take(mail, 10) == ["b", "a", "c", "d"]
+
+
+def test_a_thousand_are_read_in_the_order_in_which_they_were_written(mail: Mail) -> None:
+    """Ten writers, a hundred each, one reader who keeps up: nothing is lost, doubled or overtaken."""
+    read: list[str] = []
+    for number in range(50):
+        for writer in range(10):
+            mine = [
+                structs.replace(letter(f"{number}.{writer}.{copy}"), sender_attempt=f"w-{writer}") for copy in (0, 1)
+            ]
+            send(mail, *mine)
+        found = mail.take(READER, 20, number, number + 60.0)
+        assert mail.read(READER, [each.id for each in found], number) == 20
+        read += [each.text for each in found]
+    assert read == [f"{number}.{writer}.{copy}" for number in range(50) for writer in range(10) for copy in (0, 1)]
 
 
 def test_taken_letters_come_again_when_the_lease_is_over(mail: Mail) -> None:

@@ -52,4 +52,5 @@ class Request(Struct, frozen=True, kw_only=True):
     merge: Literal["never", "auto"] = "never"
     output: str | None = None  #: the shape that the output must have, as JSON, or a file that holds it
     priority: int = 0  #: among runs that wait: more is sooner
+    approve: str | None = None  #: a person is asked for so long before anything starts; no answer is a no
     from_last: bool = False  #: a further try starts from where the last one stopped

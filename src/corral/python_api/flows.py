@@ -66,6 +66,7 @@ class Top(TypedDict, total=False):
     """What holds for the whole flow."""
 
     budget: float
+    context: str
     parallel: int
     on_failure: str
     defaults: Mapping[str, Any]

@@ -38,6 +38,10 @@ def of_items(progress: Progress, name: str) -> Settle:
     """Settle a node whose items are all over."""
     ends = [progress.ends[each] for each in progress.members[name]]
     bad = [end for end in ends if end.status not in ("done", "skipped")]
+    if not bad and progress.nodes[name].kind == "gate":  # one "no" is enough: what needs it does not start
+        refused = [end for end in ends if end.status == "skipped"]
+        if refused:
+            return Settle(name, "skipped", f"{len(refused)} of {len(ends)} items: {refused[0].reason}", why="no")
     if not bad:
         return Settle(name, "done", why=f"all {len(ends)} items")
     return Settle(name, bad[0].status, f"{len(bad)} of {len(ends)} items: {bad[0].reason}")

@@ -30,7 +30,7 @@ class Progress:
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
         self._results = Results(flow)
-        asking = [node for node in flow.nodes if node.when or node.for_each or node.repeat or fills(flow, node)]
+        asking = [node for node in flow.nodes if _asks(node) or fills(flow, node)]
         self.told = bool(asking)  #: whether anybody asks for results
         self.plain = _plain(flow, asking)
 
@@ -50,7 +50,7 @@ class Progress:
 
     def _task(self, node: Node) -> Task:
         told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
-        task = structs.replace(node.task, handoff=told.words, handed=told.files)
+        task = structs.replace(node.task, handoff=told.words, handed=(*node.task.handed, *told.files))
         if not self.flow.fills:
             return task
         known = self.known(node.id)
@@ -140,6 +140,10 @@ def _plain(flow: Flow, asking: Sequence[Node]) -> frozenset[str]:
     """Return the nodes of which most flows are made: one agent, once, and nothing to ask before."""
     plain = {node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals}
     return frozenset(plain.difference(node.id for node in asking) if asking else plain)
+
+
+def _asks(node: Node) -> bool:
+    return bool(node.when or node.around or node.for_each or node.repeat)
 
 
 def fills(flow: Flow, node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 
 from msgspec import structs
@@ -54,11 +55,35 @@ def changed(old: Flow, new: Flow) -> dict[str, str]:
         if before.get(node.id) != node
     }
     if old.inputs != new.inputs:
-        named = [name for name in new.inputs if old.inputs.get(name) != new.inputs[name]]
+        named = _other_inputs(old, new)
         for node in new.nodes:
-            if any(f"{{{{{name}" in node.task.prompt or name in (node.when or "") for name in named):
+            if any(_names(node, name) for name in named):
                 names.setdefault(node.id, "an input that it names has another value")
     return behind(new, names)
+
+
+def _other_inputs(old: Flow, new: Flow) -> list[str]:
+    """Return the inputs that have another value; of nested flows also those that are made of such."""
+    found = [name for name in new.inputs if old.inputs.get(name) != new.inputs[name]]
+    for name in found:  # grows
+        folder, _, last = name.rpartition("/")
+        for each, value in new.inputs.items():
+            inside = "/" in each and each.rpartition("/")[0].rpartition("/")[0] == folder and each not in found
+            if inside and "{{" in str(value) and re.search(rf"\b{re.escape(last)}\b", str(value)):
+                found.append(each)
+    return found
+
+
+def _names(node: Node, name: str) -> bool:
+    """Tell whether a text or an expression of a node names an input of its own flow."""
+    folder, _, last = name.rpartition("/")
+    if node.id.rpartition("/")[0] != folder and not any(each.rpartition("/")[0] == folder for each, _ in node.around):
+        return False
+    word = re.compile(rf"\b{re.escape(last)}\b")
+    until = node.repeat.until if node.repeat else None
+    expressions = [text for text in (node.when, node.for_each, until, *(words for _, words in node.around)) if text]
+    texts = [text for text in (node.task.prompt, *node.task.checks) if "{{" in text]
+    return any(word.search(text) for text in (*expressions, *texts))
 
 
 def epoch_of(plan: RunPlan, node: str) -> int:

@@ -28,7 +28,8 @@ class Schedule:
     def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
         self._flow = flow
         self._progress, self._graph = Progress(flow), Graph(flow.nodes)
-        self._seats = Seats(limits or Limits(), flow.parallel, room)
+        limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
+        self._seats = Seats(limits, flow.parallel, room)
         self._work = Work(self._progress, self._seats, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
@@ -245,8 +246,12 @@ class Schedule:
         limit = self._flow.budget_usd
         if limit is not None and node.kind == "task" and self._spent() >= limit + self.allowed_usd:
             return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
-        words = node.when
+        words: str | None = None
         try:
+            for name, words in node.around:
+                if not Expression(words).holds(self._progress.known(name)):
+                    return self._settled(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
+            words = node.when
             if words is not None and not Expression(words).holds(self._progress.known(node.id)):
                 return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
             words = node.for_each
@@ -309,4 +314,4 @@ class Schedule:
 
 def item_of(node: Node, place: int) -> Node:
     """Return the node that does one item of a list."""
-    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, for_each=None)
+    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, around=(), for_each=None)

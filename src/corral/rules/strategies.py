@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.flow import AgentChoice, Edge, Flow, Gate, Node, Task
 from corral.rules.complexity import Weights, score
 
 REVIEWED = ("architecture", "refactor")  #: kinds of task whose result a reviewer looks at, asked or not
@@ -89,6 +89,15 @@ def auto(
         task = structs.replace(tasks[0], role=tasks[0].role or "senior")
         return _because(multi(task, agents[0], fallback), f"{words}: an architect first, then a senior")
     return _because(single(tasks[0], agents[0], fallback), f"{words}: one agent does it")
+
+
+def approved(flow: Flow, deadline_seconds: float, why: str) -> Flow:
+    """Let nothing of a flow begin before a person has said yes."""
+    taken = {node.id for node in flow.nodes}
+    name = next(name for name in ("approve", *(f"approve-{number}" for number in range(2, 99))) if name not in taken)
+    gate = Node(id=name, kind="gate", task=Task(prompt=why), gate=Gate(deadline_seconds=deadline_seconds))
+    nodes = [node if node.needs else structs.replace(node, needs=(Edge(name),)) for node in flow.nodes]
+    return structs.replace(flow, nodes=(*nodes, gate))
 
 
 def _because(flow: Flow, why: str) -> Flow:

@@ -26,6 +26,8 @@ class TriggerShown(Struct, frozen=True, kw_only=True):
     name: str
     request: RunRequest
     when: str
+    approve: str
+    approve_unless: str
     branch: str
     most_open: int
     per_hour: int
@@ -58,6 +60,8 @@ def trigger_shown(record: TriggerRecord, *, secret: bool = False) -> TriggerShow
         name=record.name,
         request=record.request,
         when=record.when,
+        approve=record.approve,
+        approve_unless=record.approve_unless,
         branch=record.branch,
         most_open=record.most_open,
         per_hour=record.per_hour,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from corral.config.durations import duration
 from corral.engine.automatic.automation import check_name
 from corral.engine.automatic.branches import Branches, Move
 from corral.errors import BadRequest, Conflicting, CorralError, NotFound
@@ -70,7 +71,10 @@ class Triggers:
     async def put(self, record: TriggerRecord) -> TriggerRecord:
         """Store a trigger; one without a secret is given one, and a branch is watched from where it is now."""
         check_name(record.name)
-        _check_condition(record.when)
+        _check_condition(record.when, "when")
+        _check_condition(record.approve_unless, "approve_unless")
+        if record.approve:
+            duration(record.approve, "approve")
         if not record.secret:
             record = structs.replace(record, secret=signing.secret_of(os.urandom(32)))
         if record.branch:
@@ -112,6 +116,8 @@ class Triggers:
             return Fired(None, against)
         what, now = f"trigger {record.name}", time.time()
         request, ticket = _filled(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
+        if record.approve and (not record.approve_unless or _against(record.approve_unless, known)):
+            request = structs.replace(request, approve=record.approve)
         if before := self._engine.requests.before(request, ticket):
             return Fired(before)
         lately, still = automation.starts(self._store, what, now - HOUR)
@@ -174,15 +180,15 @@ def _of_move(move: Move) -> Occasion:
     return Occasion(name=f"{move.before}..{move.commit}", event="moved", payload=structs.asdict(move))
 
 
-def _check_condition(text: str) -> None:
+def _check_condition(text: str, name: str) -> None:
     if not text:
         return
     try:
         unknown = Expression(text).names() - KNOWN
     except Wrong as wrong:
-        raise BadRequest(f"when: {wrong}", hint='as: event == "issues" and payload.action == "opened"') from wrong
+        raise BadRequest(f"{name}: {wrong}", hint='as: event == "issues" and payload.action == "opened"') from wrong
     if unknown:
-        raise BadRequest(f"when: `{min(unknown)}` is not known here", hint="known: payload, event")
+        raise BadRequest(f"{name}: `{min(unknown)}` is not known here", hint="known: payload, event")
 
 
 def _against(condition: str, known: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from corral.model import RunPlan
 from corral.money import Limit, Standing, Window, dollars
 from corral.rules.flows.rehearsal import Step, rehearse
+from corral.rules.flows.stubs import Stubs
 from corral.world.store.sqlite import Store
 
 NAMES: dict[Window, str] = {
@@ -22,7 +23,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """What would happen, and what it would cost if everything cost as much as before."""
 
     steps: tuple[Step, ...]
-    status: str
+    status: str  #: the run would end as
+    reason: str = ""
     usd: float | None  #: None: nothing is known of any of its agents
     known: Mapping[str, tuple[float, int]]  #: agent -> mean cost of an attempt, and of how many; 0: a fixed price
     unknown: tuple[str, ...]
@@ -32,6 +34,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def lines(self) -> list[str]:
         """Say it in plain words."""
         found = [f"  wave {each.wave}: {each.node}{_about(each)}" for each in self.steps]
+        found.append(f"it would end as {self.status}" + (f": {self.reason}" if self.reason else ""))
         costs = [
             f"{agent} ${usd:.4f} an attempt ({f'n={count}' if count else 'fixed'})"
             for agent, (usd, count) in self.known.items()
@@ -57,23 +60,45 @@ def _limit(standing: Standing) -> str:
     return f"{name}: ${left:.2f} left, ${standing.spent:.2f} spent{held} ({limit.where})"
 
 
-def estimate(plan: RunPlan, store: Store, standings: Sequence[Standing], fixed: Mapping[str, float | None]) -> Estimate:
+def estimate(
+    plan: RunPlan,
+    store: Store,
+    standings: Sequence[Standing],
+    fixed: Mapping[str, float | None],
+    stubs: Stubs | None = None,
+) -> Estimate:
     """Rehearse a plan, add up what its attempts cost on average so far, and name the limits that would hold."""
-    played = rehearse(plan.flow)
-    used = [step.agent.partition(":")[0] for step in played.steps if step.agent]
-    history = {agent: store.costs_of(agent) for agent in dict.fromkeys(used) if agent != "shell"}
-    known = {agent: (dollars(mean(costs)), len(costs)) for agent, costs in history.items() if costs}
-    known |= {agent: (dollars(usd), 0) for agent in history if (usd := fixed.get(agent)) is not None}
+    named = dict.fromkeys(
+        each.name for node in plan.flow.nodes for each in (node.agent, *node.rivals, *node.fallback) if each.name
+    )
+    costs = {agent: found for agent in named if agent != "shell" and (found := store.costs_of(agent))}
+    means = {agent: mean(found) for agent, found in costs.items()}
+    means |= {agent: usd for agent in named if (usd := fixed.get(agent)) is not None}
+    played = rehearse(plan.flow, plan.retry, stubs, means)
+    used = [_name(step.agent, named) for step in played.steps if step.agent]
+    history = [agent for agent in dict.fromkeys(used) if agent != "shell"]
+    known = {
+        agent: (dollars(means[agent]), 0 if fixed.get(agent) is not None else len(costs[agent]))
+        for agent in history
+        if agent in means
+    }
     total = sum(known[agent][0] for agent in used if agent in known)
     return Estimate(
         steps=played.steps,
         status=played.status,
+        reason=played.reason,
         usd=dollars(total) if known or not history else None,
         known=known,
         unknown=tuple(agent for agent in history if agent not in known),
         limit_usd=plan.flow.budget_usd,
         limits=(*_own(plan), *(each for each in standings if _holds(each.limit, plan, used))),
     )
+
+
+def _name(shown: str, named: Iterable[str]) -> str:
+    """Return the name of an agent that is shown with its model and its account."""
+    fits = [name for name in named if shown == name or shown.startswith((f"{name}:", f"{name}@"))]
+    return max(fits, key=len, default=shown.partition(":")[0])
 
 
 def _own(plan: RunPlan) -> list[Standing]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -212,13 +213,15 @@ class Money:
         agent = nodes[0].agent
         return usual(self._engine.store, agent.name, agent.model, nodes[0].task.type) if len(nodes) == 1 else None
 
-    def estimate(self, plan: RunPlan) -> Estimate:
-        """Say what would happen and about how dear it would be."""
+    def estimate(self, plan: RunPlan, stubs: Sequence[str] = (), stub_file: str = "") -> Estimate:
+        """Say what would happen and about how dear it would be, with nodes that end as stubs say, or else well."""
         from corral.engine.paying import estimating  # noqa: PLC0415
+        from corral.rules.flows.stubs import read_stubs  # noqa: PLC0415
 
         settings, store = self._engine.settings.load(Path(plan.repo)), self._engine.store
         fixed = {name: profile.cost_usd for name, profile in settings.agents.items()}
-        return estimating.estimate(plan, store, standings(store, settings.budget), fixed)
+        outcomes = read_stubs(stubs, stub_file, plan.flow)
+        return estimating.estimate(plan, store, standings(store, settings.budget), fixed, outcomes)
 
     def stopped(self) -> list[str]:
         """Return the runs that ask whether they may spend more."""

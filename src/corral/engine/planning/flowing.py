@@ -31,6 +31,7 @@ from corral.rules.routing import AUTO
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
+MOST_QUESTION = 300
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
@@ -64,7 +65,11 @@ def build(request: Request, settings: Config, repo: Path, history: History, find
     for node in flow.nodes:
         with findings.at(node.id, "skills"):
             ready[node.id] = _ready(node, flow, request, settings, repo) if findings.known(node.id) else node
-    return structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
+    flow = structs.replace(flow, nodes=tuple(ready.get(node.id, node) for node in flow.nodes))
+    if request.approve is None:
+        return flow
+    question = " ".join(f"Start this? {flow.title}".split())[:MOST_QUESTION].replace("{{", "{ {")
+    return strategies.approved(flow, duration(request.approve, "approve"), question)
 
 
 def _unnamed(node: Node, request: Request, settings: Config) -> Node:
@@ -95,8 +100,9 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
             "a flow file says itself what is to be done", hint="give values to its inputs: --input NAME=.."
         )
     folder = Path(request.flow_file).parent if request.flow_file else repo
+    names = frozenset((*agents.names(settings.agents), AUTO))
     known = Known(
-        agents=frozenset((*agents.names(settings.agents), AUTO)),
+        agents=names,
         roles=frozenset(briefing.role_names(repo)),
         nested=lambda name: _nested(name, (folder, repo / ".corral" / "flows", TEMPLATES)),
         draft=request.draft,
@@ -106,7 +112,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     if not found.flow.nodes:
         findings.tell()
     if found.mistakes:  # what is not understood is left out: it would only be told once more
-        sound = [node for node in found.flow.nodes if all(each.name in (known.agents or ()) or not each.name for each in
+        sound = [node for node in found.flow.nodes if all(each.name in names or not each.name for each in
                  (node.agent, *node.rivals, *node.fallback, *((node.judge,) if node.judge else ())))]  # fmt: skip
         return structs.replace(found.flow, nodes=tuple(structs.replace(node, needs=()) for node in sound))
     return found.flow
@@ -346,4 +352,4 @@ def _briefed(task: Task, profile: AgentProfile, repo: Path) -> Task:
         listed = "".join(f"\n- ~/skills/{skill.name}/SKILL.md: {skill.text or skill.name}" for skill in offered)
         words.append(f"Skills you may read when they help:\n{listed}")
     found = tuple((skill.name, skill.folder) for skill in (*skills, *offered))
-    return structs.replace(task, role=role, briefing=tuple(words), skills=found)
+    return structs.replace(task, role=role, briefing=(*task.briefing, *words), skills=found)

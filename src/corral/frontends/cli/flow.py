@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from corral.engine.planning.flowing import template, template_names
 from corral.engine.planning.submit import Submission
 from corral.errors import BadFlow, BadRequest
 from corral.frontends.cli.driving import in_foreground
-from corral.frontends.cli.flow_file import flow_request
+from corral.frontends.cli.flow_file import flow_request, stub_text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import detached, submitted
@@ -24,6 +24,7 @@ from corral.frontends.cli.words import table
 from corral.model import Request, Run
 
 F = TypeVar("F", bound=Callable[..., Any])
+STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [success]"
 
 
 @click.group()
@@ -89,6 +90,10 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @flow.command("run")
 @_inputs
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would run, in which order and about how dear.")
+@click.option("--stub", "stubs", multiple=True, metavar="NODE=OUTCOME", help=STUB_HELP)
+@click.option(
+    "--stubs", "stub_file", metavar="FILE", help="With --dry-run: outcomes from a file, `NODE: OUTCOME` each."
+)
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.")
@@ -100,9 +105,12 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @json_option
 def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401
     """Carry FILE out. Stop it from any terminal, close the laptop, `corral resume` it tomorrow."""
+    stubs, stub_file = options.pop("stubs"), options.pop("stub_file")
+    if (stubs or stub_file) and not dry:
+        raise BadRequest("--stub and --stubs are for a dry run", hint="add --dry-run")
     request = flow_request(file, **options)
     if dry:
-        return _dry_run(request, as_json=as_json)
+        return _dry_run(request, stubs, stub_text(stub_file) if stub_file else "", as_json=as_json)
     if detach:
         return detached(request, as_json=as_json)
 
@@ -171,11 +179,11 @@ def _prepared(request: Request) -> Submission:
         engine.close()
 
 
-def _dry_run(request: Request, *, as_json: bool) -> int:
+def _dry_run(request: Request, stubs: Sequence[str], stub_file: str, *, as_json: bool) -> int:
     engine = Engine()
     try:
         plan = asyncio.run(engine.requests.prepare(request)).plan
-        guess = engine.money.estimate(plan)
+        guess = engine.money.estimate(plan, stubs, stub_file)
     finally:
         engine.close()
     if as_json:

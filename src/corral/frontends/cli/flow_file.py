@@ -13,15 +13,7 @@ MOST_FILE = 10 << 20
 
 
 def flow_request(file: str, *, inputs: Sequence[str], **options: Any) -> Request:  # noqa: ANN401
-    path = Path(file)
-    try:
-        if path.stat().st_size > MOST_FILE:
-            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
-        text = path.read_text(encoding="utf-8")
-    except UnicodeError:
-        raise BadRequest(f"{file} is not UTF-8 text") from None
-    except OSError as error:
-        raise BadRequest(f"{file}: {error.strerror}", hint="begin one: corral flow new feature") from error
+    path, text = Path(file), _text(file, "begin one: corral flow new feature")
     given: dict[str, Any] = {}
     for each in inputs:
         name, equals, value = each.partition("=")
@@ -29,3 +21,20 @@ def flow_request(file: str, *, inputs: Sequence[str], **options: Any) -> Request
             raise BadRequest(f"--input {each}: what is its value?", hint="--input NAME=VALUE")
         given[name] = value
     return Request(flow=text, flow_file=str(path.absolute()), inputs=given, **options)
+
+
+def stub_text(file: str) -> str:
+    """Return the text of a stub file."""
+    return _text(file, "a line each: `plan: success`")
+
+
+def _text(file: str, hint: str) -> str:
+    path = Path(file)
+    try:
+        if path.stat().st_size > MOST_FILE:
+            raise BadRequest(f"{file}: a flow file is shorter than 512 KB", hint="put long texts into files")
+        return path.read_text(encoding="utf-8")
+    except UnicodeError:
+        raise BadRequest(f"{file} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadRequest(f"{file}: {error.strerror}", hint=hint) from error

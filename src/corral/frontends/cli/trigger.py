@@ -68,6 +68,10 @@ def list_(*, as_json: bool) -> None:
 @click.argument("task", required=False, default="")
 @click.option("--branch", default="", metavar="NAME", help="New commits on it start the task, too.")
 @click.option("--when", default="", metavar="CONDITION", help="Over `payload` and `event`, as in flows.  [always]")
+@click.option(
+    "--approve", default="", metavar="TIME", help="Ask a person for so long before it starts; else it does not."
+)
+@click.option("--approve-unless", default="", metavar="CONDITION", help="Where this holds, nobody is asked.")
 @click.option("--secret-env", metavar="NAME", help="A variable that holds the secret calls are signed with.  [made]")
 @click.option("--most-open", type=FEW, default=4, help="It does not start while so many of its runs go on.  [4]")
 @click.option("--per-hour", type=FEW, default=30, help="How many runs it may start within an hour.  [30]")
@@ -79,6 +83,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
     *,
     branch: str,
     when: str,
+    approve: str,
+    approve_unless: str,
     secret_env: str | None,
     most_open: int,
     per_hour: int,
@@ -100,6 +106,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
             request=standing(opened, task, **options),
             by=who(),
             when=when,
+            approve=approve,
+            approve_unless=approve_unless,
             branch=branch,
             most_open=most_open,
             per_hour=per_hour,

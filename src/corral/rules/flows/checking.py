@@ -16,10 +16,10 @@ MOST_LISTED = 12  #: names in a hint
 FIELDS = ("status", "reason", "output", "commit", "branch", "files_changed", "cost_usd", "agent")  #: of a node's result
 
 
-def check(flow: Flow, prefix: str, places: Mapping[str, Place], mistakes: Mistakes) -> None:
-    """Look at the nodes of one file; those of nested flows were looked at with their own."""
-    nodes = {node.id: node for node in flow.nodes}
-    own = [node for node in flow.nodes if node.id in places]
+def check(flow: Flow, prefix: str, places: Mapping[str, Place], nested: Mapping[str, Node], mistakes: Mistakes) -> None:
+    """Look at the nodes of one file; `nested` are those that stand for other files, whose own were looked at before."""
+    own = [nested.get(node.id, node) for node in flow.nodes if node.id in places]
+    nodes = {node.id: node for node in own}
     for node in own:
         _needs(node, nodes, prefix, places[node.id], mistakes)
     circle = circle_in(own)
@@ -124,7 +124,7 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
         asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"}))
     if node.kind != "merge":
         try:
-            asked.append((node.kind, filling.names(node.task.prompt), known))
+            asked.append(("with" if node.kind == "join" else node.kind, filling.names(node.task.prompt), known))
             asked += [("checks", filling.names(check), known) for check in node.task.checks]
         except Wrong:
             return  # told where the text was read

@@ -96,6 +96,8 @@ def _top(name: str) -> dict[str, Any]:
             return MONEY
         case "on_failure":
             return {"enum": ["stop", "continue"]}
+        case "context":
+            return {**TEXT, "description": "what every agent is told first, in the same words; inputs may be named"}
         case "parallel":
             return {"type": "integer", "minimum": 1}
         case _:

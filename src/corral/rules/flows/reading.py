@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
-from corral.rules.flows import checking, shapes
+from corral.rules.flows import checking, context, filling, shapes
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
@@ -27,7 +27,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "merge": (),
     "flow": ("with",),
 }
-TOP = ("name", "budget", "defaults", "inputs", "nodes", "on_failure", "parallel")
+TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -64,6 +64,7 @@ class _Reader:
         self._known, self._mistakes, self._prefix, self._path = known, mistakes, prefix, path
         self.inputs: dict[str, Any] = {}
         self.spots: dict[str, Spot] = {}
+        self._views: dict[str, Node] = {}  # nodes that stand for nested flows, as this file has them
 
     def flow(self, tree: Place, given: Mapping[str, Any]) -> Flow:
         top = Table(tree, "a flow", self._mistakes)
@@ -93,8 +94,14 @@ class _Reader:
             on_failure=top.one_of("on_failure", ("stop", "continue")) or "continue",
             parallel=top.whole("parallel", least=1),
         )
-        checking.check(flow, self._prefix, places, self._mistakes)
-        return flow
+        checking.check(flow, self._prefix, places, self._views, self._mistakes)
+        return structs.replace(flow, nodes=tuple(context.told(nodes, self._context(top), self._prefix)))
+
+    def _context(self, top: Table) -> str:
+        """Return what all agents are told; it may name inputs, and nothing that is known only later."""
+        text = top.filled_text("context") or "" if top.has("context") else ""
+        known = {name.removeprefix(self._prefix): value for name, value in self.inputs.items()}
+        return top.guarded("context", lambda: filling.fill(text, known)) or ""
 
     def _inputs(self, top: Table, given: Mapping[str, Any]) -> None:
         declared: set[str] = set()
@@ -122,6 +129,8 @@ class _Reader:
         needs = self._needs(table)
         when, for_each = table.expression("when"), table.listing("for_each")
         if kinds[0] == "flow":
+            if for_each is not None:
+                table.wrong("a nested flow is done once", "put `for_each` at a node in it", "for_each")
             return self._nested(name, table, needs, when)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
@@ -227,6 +236,8 @@ class _Reader:
             table.wrong(f"there is no flow `{file}`", "a file beside this one, or one in .corral/flows", "flow")
             return []
         given = cast("dict[str, Any]", table.plain("with") or {})
+        texts = " ".join(value for value in given.values() if isinstance(value, str))
+        self._views[name] = Node(id=name, kind="join", task=Task(prompt=texts), needs=needs, when=when)
         known = structs.replace(self._known, draft=False)  # what it is given stands in this file
         inner = _Reader(known, Mistakes(), f"{name}/", (*self._path, file))
         try:
@@ -239,8 +250,10 @@ class _Reader:
         self.inputs.update(inner.inputs)
         self.spots.update(dict.fromkeys(inner.spots, Spot(_spot(table).keys["flow"], {})))
         needed = {edge.node for node in flow.nodes for edge in node.needs}
+        around = ((name, when),) if when else ()
         opened = [
-            node if node.needs else structs.replace(node, needs=needs, when=node.when or when) for node in flow.nodes
+            node if node.needs else structs.replace(node, needs=needs, around=(*around, *node.around))
+            for node in flow.nodes
         ]
         last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]

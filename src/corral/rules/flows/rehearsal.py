@@ -1,4 +1,4 @@
-"""Play a flow through without agents: every one of them ends well with an output that fits. Nothing is started."""
+"""Play a flow through without agents, each with an end of one's choice or a good one. Nothing is started."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any, cast
 from msgspec import Struct
 
 from corral.flow import Flow
-from corral.model import Attempt, AttemptRecord, RetryPolicy
-from corral.rules.actions import Ask, Finish, Land, Settle
-from corral.rules.lanes import Begin
+from corral.model import Attempt, AttemptRecord, Cost, Failure, RetryPolicy
+from corral.rules.actions import Action, Ask, Finish, Land, Settle
+from corral.rules.flows.stubs import Stub, Stubs
+from corral.rules.lanes import Begin, WaitUntil
 from corral.rules.schedule import Schedule
 
 MOST_STEPS = 100_000
+STUBBED = "the stub says so"
 
 
 class Step(Struct, frozen=True):
@@ -28,43 +30,93 @@ class Step(Struct, frozen=True):
 class Rehearsal(Struct, frozen=True):
     steps: tuple[Step, ...]
     status: str
+    reason: str = ""
 
 
-def rehearse(flow: Flow) -> Rehearsal:
-    """Return what would start after what, if all went well and every agent said the first thing it may say."""
-    schedule = Schedule(flow, RetryPolicy())
-    schedule.load((), ())
-    steps: list[Step] = []
-    for wave in range(1, MOST_STEPS):
+def rehearse(
+    flow: Flow, retry: RetryPolicy | None = None, stubs: Stubs | None = None, costs: Mapping[str, float] | None = None
+) -> Rehearsal:
+    """Return what would start after what. A node without a stub ends well and says the first thing it may say."""
+    return _Play(flow, retry or RetryPolicy(), stubs or {}, costs or {}).to_the_end()
+
+
+class _Play:
+    def __init__(self, flow: Flow, retry: RetryPolicy, stubs: Stubs, costs: Mapping[str, float]) -> None:
+        self._schedule = Schedule(flow, retry)
+        self._stubs, self._costs = stubs, costs
+        self._steps: list[Step] = []
+        self._now = 0.0
+        self._over: Finish | None = None
+
+    def to_the_end(self) -> Rehearsal:
+        self._schedule.load((), ())
+        for wave in range(1, MOST_STEPS):
+            records = self._wave(wave)
+            if self._over:
+                return Rehearsal(tuple(self._steps), self._over.status, self._over.reason or "")
+            for record in records:
+                self._schedule.heard(record, driven=True)
+            for record in records:
+                self._schedule.heard(record, driven=False)
+        return Rehearsal(tuple(self._steps), "it does not end")
+
+    def _wave(self, wave: int) -> list[AttemptRecord]:
         records: list[AttemptRecord] = []
-        for action in schedule.decide(0.0):
+        actions: list[Action] = list(self._schedule.decide(self._now))
+        waits: list[float] = []
+        for action in actions:  # grows
             match action:
                 case Begin():
-                    attempt = Attempt(
-                        id=f"try-{len(steps)}", agent=action.agent.name, number=action.number, status="done"
-                    )
-                    attempt.output = sample(schedule.nodes[action.node].output)
-                    records.append(
-                        AttemptRecord(attempt=attempt, run="", node=action.node, phase="over", lane=action.lane)
-                    )
-                    steps.append(Step(wave, action.node, str(action.agent), ""))
-                case Ask(node=node):
-                    steps.append(Step(wave, node, None, "asks a person"))
-                    schedule.ended(Settle(node, "done", why="yes"))
-                case Land(node=node):
-                    steps.append(Step(wave, node, None, "merges"))
-                    schedule.ended(Settle(node, "done"))
+                    records.append(self._begin(wave, action))
+                case Ask(node=node) | Land(node=node):
+                    _, *following = self._schedule.ended(self._settled(wave, node, asks=isinstance(action, Ask)))
+                    actions += following
                 case Settle(node=node, status=status, reason=reason) if status != "done":
-                    steps.append(Step(wave, node, None, f"{status}: {reason}"))
-                case Finish(status=status):
-                    return Rehearsal(tuple(steps), status)
+                    self._steps.append(Step(wave, node, None, f"{status}: {reason}"))
+                case WaitUntil(time=moment):
+                    waits.append(moment)
+                case Finish():
+                    self._over = action
                 case _:
                     pass
-        for record in records:
-            schedule.heard(record, driven=True)
-        for record in records:
-            schedule.heard(record, driven=False)
-    return Rehearsal(tuple(steps), "it does not end")
+        if waits and not records:
+            self._now = min(waits)
+        return records
+
+    def _begin(self, wave: int, action: Begin) -> AttemptRecord:
+        schedule, stub = self._schedule, self._stub(action.node)
+        node = schedule.nodes[action.node]
+        attempt = Attempt(id=f"try-{len(self._steps)}", agent=action.agent.name, number=action.number, status="done")
+        attempt.cost = Cost(self._costs.get(action.agent.name, 0.0), "estimated")
+        words = f"try {action.number}" if action.number > 1 else ""
+        if stub.ok:
+            attempt.output = stub.gives[0] if stub.gives else sample(node.output)
+        else:
+            attempt.status, attempt.error = "failed", Failure("check_failed", STUBBED)
+            words = ", ".join(filter(None, (words, "fails")))
+        self._steps.append(Step(wave, action.node, str(action.agent), words))
+        return AttemptRecord(
+            attempt=attempt,
+            run="",
+            node=action.node,
+            phase="over",
+            lane=action.lane,
+            started=self._now,
+            ended=self._now,
+        )
+
+    def _settled(self, wave: int, node: str, *, asks: bool) -> Settle:
+        """Return how a gate or a merge ends."""
+        ok = self._stub(node).ok
+        words = "asks a person" if asks else "merges"
+        if ok:
+            self._steps.append(Step(wave, node, None, f"{words}: yes" if asks else words))
+            return Settle(node, "done", why="yes" if asks else None)
+        self._steps.append(Step(wave, node, None, f"{words}: no" if asks else f"{words}: in vain"))
+        return Settle(node, "skipped" if asks else "failed", "no" if asks else STUBBED, why="no" if asks else None)
+
+    def _stub(self, node: str) -> Stub:
+        return self._stubs.get(node) or self._stubs.get(node.rpartition(".")[0]) or Stub()
 
 
 def sample(schema: Mapping[str, Any] | None) -> Any:

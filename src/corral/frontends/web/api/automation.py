@@ -44,6 +44,8 @@ class Trigger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     request: Submission
     when: Word = ""  #: a condition over `payload` and `event`; empty: always
+    approve: Word = ""  #: ask a person for so long before it starts, as `60m`; no answer is a no
+    approve_unless: Word = ""  #: a condition as `when`: where it holds, nobody is asked
     branch: Word = ""  #: of the request's repository: new commits on it are an occasion too
     secret: Annotated[str, Meta(min_length=16, max_length=200)] | None = None  #: else one is made
     most_open: Few = 4
@@ -102,6 +104,8 @@ async def put_trigger(name: str, request: Request, site: Here, caller: Admin) ->
         request=_vetted(site, caller, wanted.request),
         by=caller.by,
         when=wanted.when,
+        approve=wanted.approve,
+        approve_unless=wanted.approve_unless,
         branch=vetting.branch(wanted.branch or None) or "",
         most_open=wanted.most_open,
         per_hour=wanted.per_hour,
