@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -83,10 +84,10 @@ class House:
         )
         server.corral("budget", "set", "day", "2")
 
-    def begun(self, task: str, agents: list[str], **more: object) -> str:
+    def begun(self, task: str, agents: list[str], **more: Any) -> str:
         return self.server.client.submit(task, repo=str(self.repo.folder), agents=agents, **more).run
 
-    def ended(self, task: str, agents: list[str], **more: object) -> str:
+    def ended(self, task: str, agents: list[str], **more: Any) -> str:
         run = self.begun(task, agents, **more)
         self.server.client.wait(run)
         return run

@@ -163,4 +163,8 @@ def test_who_may_only_look_is_told_so(browser: Browser, server: Server) -> None:
         assert answer.status == 403, path
         without = page.request.post(path, data=sent, headers={"Origin": server.address})
         assert without.status == 403, path
+    page.goto("/runs")
+    page.wait_for_selector("#live[data-state=on]")
+    server.corral("token", "revoke", made["token"]["id"])
+    page.wait_for_url("**/login?then=%2Fruns")  # without a click: nothing more is told to them
     context.close()
