@@ -82,7 +82,7 @@ class House:
         until(
             lambda: len(server.corral("inbox", "--json").json) >= 3, "the gate, the question and the conflict wait", 60
         )
-        server.corral("budget", "set", "day", "2")
+        assert server.corral("budget", "set", "--per-day", "20").code == 0
 
     def begun(self, task: str, agents: list[str], **more: Any) -> str:
         return self.server.client.submit(task, repo=str(self.repo.folder), agents=agents, **more).run
