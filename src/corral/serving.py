@@ -142,3 +142,36 @@ class Delivery(Struct, frozen=True, kw_only=True):
     at: float
     answer: str
     body: bytes = b""
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run as a listing shows it; the same as a row of `ls --json`."""
+
+    run: str
+    status: str
+    reason: str | None
+    strategy: str
+    task: str
+    repo: str
+    agents: tuple[str, ...]
+    started: str
+    seconds: float | None
+    cost: dict[str, float | None]
+    orphaned: bool = False
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    runs: list[RunSummary]
+    next: str | None  #: give it as `before` to get what is older
+
+
+class Diff(Struct, frozen=True, kw_only=True):
+    """What an attempt changed."""
+
+    attempt: str
+    commit: str | None
+    files_changed: tuple[str, ...]
+    insertions: int
+    deletions: int
+    patch: str
+    cut: bool = False  #: it is longer than is shown

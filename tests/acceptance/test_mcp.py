@@ -143,9 +143,9 @@ def test_output_is_read_piece_by_piece(ready: Corral) -> None:
             assert not rest["more"]
             whole = await done(client, "engine_output", run=run)
             assert whole["events"] == first["events"] + rest["events"]
-            assert [event["seq"] for event in whole["events"]] == [event["seq"] for event in ready.events(run)]
+            assert whole["events"] == ready.events(run), "as `corral logs --json` prints them"
             found = await done(client, "engine_output", run=run, filter="WORD 2|nothing such", types=["said"])
-            assert [event["event"]["type"] for event in found["events"]] == ["said"]
+            assert [event["type"] for event in found["events"]] == ["said"]
             assert not (await done(client, "engine_output", run=run, filter="word 5.*word 1", types=["said"]))["events"]
             log = await client.read_resource(f"corral://runs/{run}/log")
             assert "word 5" in log.contents[0].text  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ from corral.testing import ScriptedModel, Turn
 from tests.rig.agents import inspector, programs
 from tests.rig.command import PROGRAM, Corral
 from tests.rig.repository import Repo
+from tests.rig.server import serving
 from tests.rig.suites import claude_program
 
 pytestmark = pytest.mark.slow
@@ -86,6 +87,20 @@ def test_claude_code_delegates_looks_and_lands(ready: Corral) -> None:
 
 
 def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
+    local = {"type": "local", "command": ["corral", "mcp"], "enabled": True, "timeout": 60000}
+    by_opencode(ready, local)
+
+
+def test_opencode_does_so_over_http(ready: Corral) -> None:
+    """A remote entry, with a token that may run and merge and no more."""
+    with serving(ready, ready.root) as server:
+        token = ready("token", "new", "--scope", "run", "--scope", "merge").out.strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        by_opencode(ready, {"type": "remote", "url": f"{server.address}/mcp", "headers": headers, "oauth": False})
+
+
+def by_opencode(ready: Corral, entry: dict[str, Any]) -> None:
+    """Have OpenCode do the work with this entry of its settings."""
     repo = ready.repo()
     with ScriptedModel(turns("corral_{}", repo)) as model:
         settings = {
@@ -96,7 +111,7 @@ def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
                     "models": {"fake-model": {}},
                 }
             },
-            "mcp": {"corral": {"type": "local", "command": ["corral", "mcp"], "enabled": True, "timeout": 60000}},
+            "mcp": {"corral": entry},
             "permission": "allow",
         }
         file = ready.root / "opencode.json"

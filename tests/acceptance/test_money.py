@@ -133,6 +133,17 @@ def test_a_flow_that_is_over_budget_asks_and_says_how_it_goes_on(corral: Corral,
     assert resumed.json["cost"]["usd"] == pytest.approx(1.0)
 
 
+def test_what_costs_nothing_can_be_let_past_a_limit_that_is_used_up(corral: Corral, repo: Repo) -> None:
+    assert corral.run(repo, "t", "--agent", corral.agent("paid", "echo hi > hi.txt", "cost_usd = 0.5")).code == 0
+    assert corral("budget", "set", "--per-day", "0.3").code == 0
+    flow = corral.root / "flow.yaml"
+    flow.write_text("nodes:\n  a: {run: 'echo hi > new.txt'}\n")
+    assert corral("flow", "run", flow, "--repo", repo.folder).code == 4
+    (entry,) = corral("inbox", "--json").json
+    assert corral("answer", entry["id"], entry["choices"][0]).code == 0, entry  # what is offered is taken
+    assert corral("resume", "@last", "--json").json["status"] == "done"
+
+
 def test_the_cheapest_that_fits_goes_on_where_settings_say_so(corral: Corral, repo: Repo) -> None:
     for name, usd in (("dear", 0.9), ("middling", 0.4), ("cheap", 0.2)):
         corral.agent(name, "echo x > x.txt", f'cost_usd = {usd}\nfamily = "one"')

@@ -1,6 +1,7 @@
 """Events over HTTP: replayed without gap or duplicate, live to many, and no reader can hold up a run."""
 
 import contextlib
+import http.client
 import json
 import socket
 import threading
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.rig.command import Corral
@@ -159,3 +161,24 @@ def test_two_hundred_viewers_see_the_same(server: Server, repo: Repo) -> None:
         thread.join(120)
     assert set(counts) == {len(server.corral.events(run)) + 1}
     assert len(counts) == 200
+
+
+def test_who_is_shut_out_hears_nothing_more(server: Server, repo: Repo) -> None:
+    """A token that is revoked, from any process, ends what it watches: streams and WebSockets alike."""
+    made = server.corral("token", "new", "--name", "guest", "--json").json
+    headers = {"Authorization": f"Bearer {made['secret']}"}
+    stream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    stream.request("GET", "/api/v1/events", headers=headers)
+    answer = stream.getresponse()
+    with connect(f"ws://127.0.0.1:{server.port}/api/v1/ws", additional_headers=headers) as opened:
+        opened.send(json.dumps({"watch": "*", "id": "all"}))
+        until(lambda: "corral_viewers 2" in server.ask("GET", "metrics").body.decode(), "both watch")
+        server.corral("token", "revoke", made["token"]["id"])
+        assert b"retry" in answer.read()  # to its end
+        with pytest.raises(ConnectionClosed) as closed:
+            opened.recv(60)
+    assert closed.value.rcvd
+    assert closed.value.rcvd.code == 1008
+    stream.close()
+    run = submitted(server, repo, "echo hi")
+    assert [event for event in server.stream(f"runs/{run}/events") if event.get("status")], "others go on to hear"

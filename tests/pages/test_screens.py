@@ -127,6 +127,30 @@ def test_settings_are_changed_and_secrets_shown_once(browser: Browser, eyes: Eye
     expect(page.get_by_role("button", name="Halt everything")).to_be_visible()
 
 
+def test_what_starts_by_itself_rests_goes_on_and_starts_now(eyes: Eyes, server: Server, repo: Repo) -> None:
+    page = eyes.open("/settings")
+    page.on("dialog", lambda dialog: dialog.accept())
+    expect(page.get_by_text("corral schedule add nightly")).to_be_visible()
+    asked = ("--agent", server.corral.script(SPENDS), "--repo", repo.folder)
+    server.corral("schedule", "add", "nightly", "0 3 * * *", "Look around", *asked)
+    server.corral("trigger", "add", "pushes", "Look at {{payload.subject}}", "--branch", "main", *asked)
+    page = eyes.open("/settings")
+    schedule, trigger = page.locator("tr", has_text="nightly"), page.locator("tr", has_text="pushes")
+    for row, listed in ((schedule, "schedule"), (trigger, "trigger")):
+        row.get_by_role("button", name="pause").click()
+        expect(row).to_contain_text("paused")
+        assert not server.corral(listed, "ls", "--json").json[0]["enabled"]
+        row.get_by_role("button", name="resume").click()
+        expect(row.get_by_role("button", name="pause")).to_be_visible()
+        assert server.corral(listed, "ls", "--json").json[0]["enabled"]
+    eyes.shot("settings-automatic")
+    trigger.get_by_role("button", name="take away").click()
+    expect(trigger).to_have_count(0)
+    schedule.get_by_role("button", name="start now").click()
+    page.wait_for_url("**/runs/*")
+    expect(page.get_by_role("heading", name="Look around")).to_be_visible()
+
+
 def _revoke(page: Page, name: str) -> None:
     page.locator("tr", has_text=name).get_by_role("button", name="revoke").click()
     expect(page.locator("tr", has_text=name)).to_contain_text("revoked")
@@ -163,4 +187,8 @@ def test_who_may_only_look_is_told_so(browser: Browser, server: Server) -> None:
         assert answer.status == 403, path
         without = page.request.post(path, data=sent, headers={"Origin": server.address})
         assert without.status == 403, path
+    page.goto("/runs")
+    page.wait_for_selector("#live[data-state=on]")
+    server.corral("token", "revoke", made["token"]["id"])
+    page.wait_for_url("**/login?then=%2Fruns")  # without a click: nothing more is told to them
     context.close()

@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +95,16 @@ def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool
 
 def examine(browser: Browser, server: Server, path: str, name: str) -> None:
     """Look at a screen in light, in dark and on a phone: no serious fault, no sideways scrolling, a picture of each."""
+    examine_all(browser, server, {path: name})
+
+
+def examine_all(browser: Browser, server: Server, screens: Mapping[str, str]) -> None:
+    """Look so at several screens, by their paths."""
     for kind in ({}, {"dark": True}, {"phone": True}):
         with looking(browser, server, **kind) as eyes:
-            eyes.open(path)
-            eyes.shot(name)
-            found = eyes.faults()
-            assert not found, (path, eyes.kind, found)
-            assert not eyes.wider_than_window(), (path, eyes.kind)
+            for path, name in screens.items():
+                eyes.open(path)
+                eyes.shot(name)
+                found = eyes.faults()
+                assert not found, (path, eyes.kind, found)
+                assert not eyes.wider_than_window(), (path, eyes.kind)

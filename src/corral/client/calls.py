@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from corral.client.shapes import Change, Entry, Page, Summary
 from corral.client.wire import Event, Wire, query
 from corral.merging import Conflicts, Preview, Strategy
-from corral.model import Run
-from corral.serving import QueueState
+from corral.model import InboxEntry, Run
+from corral.serving import Diff, QueueState, RunPage, RunSummary
 
 
 class Client:
@@ -30,11 +29,11 @@ class Client:
     def show(self, run: str) -> Run:
         return self.wire.ask("GET", f"/runs/{run}", Run)
 
-    def runs(self, *, limit: int = 50, before: str | None = None, **filters: str) -> Page:
+    def runs(self, *, limit: int = 50, before: str | None = None, **filters: str) -> RunPage:
         """Return a page of runs, newest first; filters: status, repo, agent, q, since."""
-        return self.wire.ask("GET", query("/runs", limit=limit, before=before, **filters), Page)
+        return self.wire.ask("GET", query("/runs", limit=limit, before=before, **filters), RunPage)
 
-    def all_runs(self, **filters: str) -> Iterator[Summary]:
+    def all_runs(self, **filters: str) -> Iterator[RunSummary]:
         """Yield every run, newest first, a page at a time."""
         before: str | None = None
         while True:
@@ -81,8 +80,8 @@ class Client:
 
     # --- keep or take back
 
-    def diff(self, run: str, attempt: str | None = None) -> Change:
-        return self.wire.ask("GET", query(f"/runs/{run}/diff", attempt=attempt), Change)
+    def diff(self, run: str, attempt: str | None = None) -> Diff:
+        return self.wire.ask("GET", query(f"/runs/{run}/diff", attempt=attempt), Diff)
 
     def preview(self, run: str, *, strategy: Strategy = "auto", into: str | None = None) -> Preview:
         send = {"strategy": strategy, "into": into}
@@ -108,11 +107,11 @@ class Client:
 
     # --- inbox and queue
 
-    def inbox(self, *, whole: bool = False) -> list[Entry]:
-        return self.wire.ask("GET", query("/inbox", all="true" if whole else None), list[Entry])
+    def inbox(self, *, whole: bool = False) -> list[InboxEntry]:
+        return self.wire.ask("GET", query("/inbox", all="true" if whole else None), list[InboxEntry])
 
-    def answer(self, entry: str, text: str) -> Entry:
-        return self.wire.ask("POST", f"/inbox/{entry}", Entry, send={"answer": text})
+    def answer(self, entry: str, text: str) -> InboxEntry:
+        return self.wire.ask("POST", f"/inbox/{entry}", InboxEntry, send={"answer": text})
 
     def queue(self) -> QueueState:
         return self.wire.ask("GET", "/queue", QueueState)

@@ -53,6 +53,12 @@ class Access:
         """Return the token that has this secret."""
         return access.token_of(self._store, _hash(secret), time.time()) if secret.startswith(PREFIX) else None
 
+    def counts(self, token: str, cookie: str | None) -> bool:
+        """Tell whether one who was let in before still would be."""
+        if cookie is not None:
+            return self.check_login(cookie) is not None
+        return any(each.id == token and each.revoked is None for each in self.tokens())
+
     def revoke(self, name: str) -> None:
         if not access.revoke(self._store, name, time.time()):
             raise BadRequest(f"no token is called `{name}`", hint="see `corral token ls`")

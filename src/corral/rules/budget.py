@@ -15,6 +15,7 @@ STOP = "stop"
 WARN = 0.8  #: of a limit: told once
 ENOUGH = 5  #: attempts of which the usual cost can be told
 DAY = 86400.0
+CENT, TINY = 0.01, 1e-6  #: what is offered at least; what adding up may get wrong
 OF: dict[Window, str] = {
     "node": "the budget of this task", "run": "the budget of this run", "day": "the budget of the day",
     "month": "the budget of the month", "ceiling": "the ceiling of the month",
@@ -96,6 +97,12 @@ def words(refusal: Refusal) -> str:
     held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
     wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
     return f"{OF[limit.window]}{of} is ${limit.usd:g}: ${refusal.spent:.2f} is spent{held}{wanted}"
+
+
+def lacking(refusal: Refusal, held: float) -> float:
+    """Return how much more, in whole cents, lets go on what a limit stopped: also where more was spent than it says."""
+    more = max(refusal.wanted, held, CENT)
+    return max(more, math.ceil(100 * (refusal.spent + refusal.reserved + more - refusal.limit.usd) - TINY) / 100)
 
 
 def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:

@@ -57,10 +57,10 @@ class Automation:
         """Let a schedule rest, or go on from now; return when it comes next."""
         return self.put_schedule(structs.replace(self.schedule(name), enabled=enabled))
 
-    async def start_schedule(self, name: str, say: Say) -> str:
+    async def start_schedule(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
         """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
         record, what = self.schedule(name), f"schedule {name}"
-        run = await self._engine.requests.enqueue(record.request, Ticket(by=what), say)
+        run = await self._engine.requests.enqueue(record.request, Ticket(by=what), say, vet)
         automation.note_start(self._store, run, what, time.time())
         return run
 

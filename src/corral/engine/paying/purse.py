@@ -267,5 +267,5 @@ class Purse:
         if self.over is None:
             return None
         soft = self.over.limit.window in ("node", "run")
-        more = self.over.limit.usd if soft else max(self.over.wanted, self._held)
+        more = self.over.limit.usd if soft else budget.lacking(self.over, self._held)
         return budget.ask(self._who, self._attempt.id, self.over, more, time.time())

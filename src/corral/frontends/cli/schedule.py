@@ -132,7 +132,7 @@ def resume(name: str, *, as_json: bool) -> None:
 def run(name: str, *, as_json: bool) -> None:
     """Start what a schedule starts, now; it counts among its runs."""
     with engine() as opened:
-        left_alone(opened, asyncio.run(opened.automation.start_schedule(name, say)), as_json=as_json)
+        left_alone(opened, asyncio.run(opened.automation.start_schedule(name, lambda _: None, say)), as_json=as_json)
 
 
 def _show(opened: Engine, name: str, at: float | None, *, as_json: bool) -> None:

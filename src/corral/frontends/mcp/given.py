@@ -46,25 +46,16 @@ class Lines(Struct, frozen=True, kw_only=True):
     runs: tuple[Line, ...]
 
 
-class Event(Struct, frozen=True, kw_only=True):
-    """What happened: `type` and what belongs to it, as `corral logs --json` prints it."""
-
-    seq: int
-    at: str
-    node: str | None
-    attempt: str | None
-    event: dict[str, Any]
-
-    @classmethod
-    def of(cls, stored: Stored, body: dict[str, Any]) -> Event:
-        at = document.moment(stored.at)
-        return cls(seq=stored.seq, at=at, node=stored.node, attempt=stored.attempt, event=body)
+def event(stored: Stored, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what happened as `corral logs --json` prints it: `type` and what belongs to it beside when and where."""
+    at = document.moment(stored.at)
+    return {"seq": stored.seq, "at": at, "node": stored.node, "attempt": stored.attempt, **body}
 
 
 class Events(Struct, frozen=True, kw_only=True):
     run: str
     status: Status
-    events: tuple[Event, ...]
+    events: tuple[dict[str, Any], ...]  #: each with seq, at, node, attempt, type, and what belongs to that type
     next: int  #: for `since`
     more: bool  #: there is more already
 

@@ -89,7 +89,7 @@ async def output(call: Call, asked: arguments.Output) -> Told:
 
 def _events(engine: Engine, run: str, asked: arguments.Output) -> given.Events:
     fits = fitting(asked.filter)
-    events: list[given.Event] = []
+    events: list[dict[str, Any]] = []
     last, more = asked.since, False
     for stored in engine.history.events(run, asked.since):
         if len(events) >= asked.limit:
@@ -98,7 +98,7 @@ def _events(engine: Engine, run: str, asked: arguments.Output) -> given.Events:
         last = stored.seq
         body: dict[str, Any] = msgspec.json.decode(stored.body)
         if (not asked.types or body["type"] in asked.types) and fits(stored.body.decode(errors="replace")):
-            events.append(given.Event.of(stored, body))
+            events.append(given.event(stored, body))
     return given.Events(run=run, status=engine.show(run).status, events=tuple(events), next=last, more=more)
 
 

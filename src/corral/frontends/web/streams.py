@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -13,6 +14,7 @@ from corral.engine.engine import Engine
 from corral.engine.looking.document import moment
 from corral.engine.watching import Bell, bell_of
 from corral.events import Heard
+from corral.frontends.web.auth import Caller
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.wire import Wire, chunk, message
 from corral.model import OPEN
@@ -21,6 +23,7 @@ from corral.serving import Logged
 MOST_PENDING = 1000  #: events kept for one viewer; one that is further behind is given up until it reads on
 BATCH = 500
 BEAT_SECONDS = 15.0
+ASK_SECONDS = 1.0  #: how soon one whose token was revoked hears nothing more
 ENCODER = msgspec.json.Encoder()
 
 
@@ -75,8 +78,9 @@ class Batch:
 class Viewer:
     """One who watches all runs, one run, or one node of it."""
 
-    def __init__(self, hub: Hub, run: str | None, node: str | None, after: int) -> None:
-        self._hub, self.run, self._node, self.sent = hub, run, node, after
+    def __init__(self, hub: Hub, by: Caller, run: str | None, node: str | None, after: int) -> None:
+        self._hub, self.by, self.run, self._node, self.sent = hub, by, run, node, after
+        self.out = False  #: it may hear nothing more
         self._pending: deque[Told] = deque()
         self.wire: Wire | None = None  #: where it is written to without further ado while it keeps up
         self.head = b""  #: of its messages, over a WebSocket
@@ -115,7 +119,7 @@ class Viewer:
 
     async def next(self, *, wait: bool = True) -> list[Told]:
         """Return what comes next, in order, without gap or duplicate; nothing at a heartbeat."""
-        while True:
+        while not self.out:
             if self.behind:
                 batch = [told(each) for each in self._hub.engine.history.log(self.run, self.sent, BATCH, self._node)]
                 if batch:
@@ -130,6 +134,7 @@ class Viewer:
             await self._rung
             if not self._pending and not self.behind:
                 return []
+        return []
 
     def _taken(self) -> list[Told]:
         batch = [event for event in self._pending if event.seq > self.sent]
@@ -147,6 +152,7 @@ class Hub:
         self._viewers: dict[str | None, set[Viewer]] = {}
         self._wake = asyncio.Event()
         self._last = 0
+        self._asked = 0.0
         self.delivered = 0
 
     @property
@@ -166,7 +172,7 @@ class Hub:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                self._tell()
+                await self._tell()
                 await asyncio.sleep(0)  # viewers write first; what comes meanwhile is told together
         finally:
             ringing.cancel()
@@ -177,6 +183,22 @@ class Hub:
         while True:
             await bell.listen(1.0)
             self._wake.set()
+            self._see_out()
+
+    def _see_out(self) -> None:
+        """Tell nothing more to those whose token was revoked, or who logged out, since they came."""
+        now = time.monotonic()
+        if now - self._asked < ASK_SECONDS:
+            return
+        self._asked = now
+        watching = [viewer for viewers in self._viewers.values() for viewer in viewers]
+        access = self.engine.access
+        lost = {by for by in {viewer.by for viewer in watching} if not access.counts(by.token.id, by.cookie)}
+        for viewer in watching:
+            if viewer.by in lost:
+                viewer.out = True
+                self.leave(viewer)
+                viewer.ring()
 
     async def _beat(self) -> None:
         """Let every viewer say now and then that it is still here: so one that has left is noticed."""
@@ -186,7 +208,7 @@ class Hub:
                 for viewer in viewers:
                     viewer.ring()
 
-    def _tell(self) -> None:
+    async def _tell(self) -> None:
         if not self._viewers:
             return
         self.engine.store.flush()
@@ -200,6 +222,7 @@ class Hub:
                 self._push(run, events)
             if None in self._viewers:
                 self._push(None, sorted((event for events in runs.values() for event in events), key=_place))
+            await asyncio.sleep(0)  # of very much at once no more than this before others have their turn
 
     def _push(self, run: str | None, events: list[Told]) -> None:
         viewers = self._viewers.get(run)
@@ -209,12 +232,12 @@ class Hub:
             for viewer in viewers:
                 viewer.push(batch)
 
-    def watch(self, run: str | None, node: str | None, after: int) -> Viewer:
+    def watch(self, by: Caller, run: str | None, node: str | None, after: int) -> Viewer:
         if self.count >= self._most:
             raise Refused(503, "viewers", f"{self._most} watch already", hint="try again later", retry_seconds=30)
         if not self._viewers:
             self._last = self.engine.history.last_sequence()
-        viewer = Viewer(self, run, node, after)
+        viewer = Viewer(self, by, run, node, after)
         self._viewers.setdefault(run, set()).add(viewer)
         return viewer
 
@@ -240,6 +263,8 @@ async def follow(hub: Hub, viewer: Viewer) -> AsyncIterator[tuple[list[Told], st
         ended = hub.over(viewer.run) if viewer.run else None
         while True:
             batch = await viewer.next(wait=not ended)
+            if viewer.out:
+                return
             if viewer.run and not ended and any(event.closing for event in batch):
                 ended = hub.over(viewer.run)
                 yield batch, None

@@ -15,12 +15,13 @@ from corral.engine.proof.comparing import Comparison
 from corral.errors import NotFound
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer
-from corral.frontends.web.api.shown import Diff, Told
+from corral.frontends.web.api.shown import Told
 from corral.frontends.web.auth import Lander, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
 from corral.merging import Hunks, MergeRequest, Preview
 from corral.model import Receipt, Run
+from corral.serving import Diff
 
 router = APIRouter(tags=["runs"])
 MOST_PATCH = 2 << 20

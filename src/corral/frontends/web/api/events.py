@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.errors import CorralError
 from corral.frontends.web.api.shown import EventPage
-from corral.frontends.web.auth import Reader, identify_socket
+from corral.frontends.web.auth import Caller, Reader, identify_socket
 from corral.frontends.web.described import answer, gives
 from corral.frontends.web.guard import deny
 from corral.frontends.web.problems import of_error
@@ -25,6 +25,7 @@ from corral.frontends.web.wire import KEY, Wire
 
 router = APIRouter(tags=["events"])
 MOST_SUBSCRIPTIONS = 32
+REFUSED = 1008  #: a WebSocket's word for: you may not
 SSE: dict[int | str, dict[str, Any]] = {
     200: {"description": "Events as they come.", "content": {"text/event-stream": {}}}
 }
@@ -55,7 +56,7 @@ async def page(
 async def of_run(
     run: str,
     site: Here,
-    _: Reader,
+    caller: Reader,
     after: After = 0,
     node: Annotated[str | None, Query(max_length=200)] = None,
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
@@ -65,19 +66,19 @@ async def of_run(
     after = _after(last_event_id, after)
     if last_event_id is not None and site.hub.over(name) and not site.engine.history.log(name, after, 1, node):
         return Response(status_code=204)  # tells an EventSource not to come back
-    return EventStream(site.hub, site.hub.watch(name, node, after))
+    return EventStream(site.hub, site.hub.watch(caller, name, node, after))
 
 
 @router.get("/events", responses=SSE)
 async def of_all(
     site: Here,
-    _: Reader,
+    caller: Reader,
     after: After | None = None,
     last_event_id: Annotated[str | None, Header(max_length=30)] = None,
 ) -> Response:
     """Send the events of all runs, from `after` or Last-Event-ID on; without either, from now on."""
     start = site.engine.history.last_sequence() if after is None else after
-    return EventStream(site.hub, site.hub.watch(None, None, _after(last_event_id, start)))
+    return EventStream(site.hub, site.hub.watch(caller, None, None, _after(last_event_id, start)))
 
 
 def _after(header: str | None, otherwise: int) -> int:
@@ -146,12 +147,12 @@ class Wish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def socket(websocket: WebSocket) -> None:
     """Hear {"watch": RUN or "*", "after": SEQ, "id": NAME}; send {"id": …, "event": …} and {"id": …, "end": STATUS}."""
     try:
-        identify_socket(websocket)
+        caller = identify_socket(websocket)
     except CorralError as error:
         await deny(websocket.send, of_error(error))
         return
     await websocket.accept()
-    talk = _Talk(websocket, site_of(websocket))
+    talk = _Talk(websocket, site_of(websocket), caller)
     with contextlib.suppress(WebSocketDisconnect):
         await talk.hear()
     await talk.close()
@@ -160,8 +161,8 @@ async def socket(websocket: WebSocket) -> None:
 class _Talk:
     """One open WebSocket with what is watched over it."""
 
-    def __init__(self, websocket: WebSocket, site: Site) -> None:
-        self._socket, self._site = websocket, site
+    def __init__(self, websocket: WebSocket, site: Site, caller: Caller) -> None:
+        self._socket, self._site, self._caller = websocket, site, caller
         self._watching: dict[str, asyncio.Task[None]] = {}
 
     async def hear(self) -> None:
@@ -183,7 +184,7 @@ class _Talk:
         if len(self._watching) >= MOST_SUBSCRIPTIONS or wish.id in self._watching:
             raise CorralError("this connection cannot watch that as well", hint="leave one first, and use new ids")
         run = None if wish.watch == "*" else self._site.engine.find(wish.watch)
-        viewer = self._site.hub.watch(run, wish.node, wish.after)
+        viewer = self._site.hub.watch(self._caller, run, wish.node, wish.after)
         self._watching[wish.id] = asyncio.create_task(self._tell(wish.id, viewer))
 
     async def _tell(self, name: str, viewer: Viewer) -> None:
@@ -194,6 +195,8 @@ class _Talk:
                 await self._socket.send_text(event.under(viewer.head).decode())
             if ended:
                 await self._send({"id": name, "end": ended})
+        if viewer.out:
+            await self._socket.close(REFUSED, "this token is not known any more")
 
     async def _send(self, value: object) -> None:
         await self._socket.send_text(msgspec.json.encode(value).decode())

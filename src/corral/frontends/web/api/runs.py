@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Submission
-from corral.frontends.web.api.shown import RunPage, summary
+from corral.frontends.web.api.shown import summary
 from corral.frontends.web.auth import Caller, Reader, Runner
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.site import Here, Site
 from corral.model import Run, RunPlan, Status
-from corral.serving import RunFilter, Ticket
+from corral.serving import RunFilter, RunPage, Ticket
 
 router = APIRouter(tags=["runs"])
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -38,8 +38,10 @@ async def give(number: str, request: Request, site: Here, caller: Runner) -> Res
 
 def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
     whole = site.engine.inbox.entries(whole=True)
+    entries = site.engine.inbox.entries()
     return {
-        "entries": site.engine.inbox.entries(),
+        "entries": entries,
+        "tasks": {entry.run: site.engine.store.run(entry.run).plan.flow.title for entry in entries},
         "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
         "given": given,
     }

@@ -23,7 +23,8 @@ Strategy = Literal["single", "multi", "parallel", "race", "auto"]
 @router.get("/new")
 async def ask(request: Request, site: Here, caller: Reader) -> Response:
     agents = [agent for agent in await list_agents(site.engine, strict=False) if agent.program]
-    return frame.show(request, caller, "new.html", agents=agents, roots=site.settings.roots)
+    usual = site.engine.settings.load(site.settings.roots[0]).defaults.agent
+    return frame.show(request, caller, "new.html", agents=agents, roots=site.settings.roots, usual=usual)
 
 
 @router.post("/new")

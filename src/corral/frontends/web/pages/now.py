@@ -14,11 +14,15 @@ from corral.engine.paying import money
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.frontends.web.site import Here, Site
+from corral.model import Status
 from corral.serving import RunFilter
 
 router = APIRouter()
 RUNNING_MOST = 50
 ENDED_MOST = 12
+STUCK_MOST = 10
+
+STUCK: tuple[Status, ...] = ("waiting", "limited", "over_budget")
 
 
 class Today(Struct, frozen=True, kw_only=True):
@@ -51,11 +55,12 @@ async def part(request: Request, site: Here, caller: Reader) -> Response:
 
 def _values(site: Site) -> dict[str, object]:
     at_work = RunFilter(most=RUNNING_MOST, statuses=("running", "queued", "paused"))
-    stuck = RunFilter(most=RUNNING_MOST, statuses=("waiting", "limited", "over_budget"))
+    stuck = site.engine.history.page(RunFilter(most=STUCK_MOST + 1, statuses=STUCK))
     over = RunFilter(most=ENDED_MOST, statuses=("done", "failed", "timed_out", "stopped", "partial"))
     return {
         "running": [_work(site, line) for line in site.engine.history.page(at_work)],
-        "stuck": site.engine.history.page(stuck),
+        "stuck": stuck[:STUCK_MOST],
+        "stuck_kinds": STUCK if len(stuck) > STUCK_MOST else (),
         "ended": site.engine.history.page(over),
         "entries": site.engine.inbox.entries(),
         "today": _today(site),

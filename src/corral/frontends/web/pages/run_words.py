@@ -89,7 +89,7 @@ def _done(view: View) -> Next:
 
 def _failed(view: View) -> Next:
     hint = next((error.hint for each in reversed(attempts(view)) if (error := each.error) and error.hint), "")
-    words = f"{hint[:1].upper()}{hint[1:]}. " if hint else ""
+    words = f"Hint: {hint}. " if hint else ""
     return Next(f"{words}Retry does again what did not get done.", f"corral retry {view.run.run}")
 
 

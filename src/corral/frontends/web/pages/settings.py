@@ -84,15 +84,30 @@ async def again(delivery: str, request: Request, site: Here, caller: Admin) -> R
     return _shown(request, site, caller)
 
 
-@router.post("/settings/{kind}/{name}/drop")
-async def drop(kind: str, name: str, request: Request, site: Here, caller: Admin) -> Response:
-    """Take away a schedule or a trigger."""
-    if kind == "schedules":
+@router.post("/settings/schedules/{name}/{act}")
+async def change_schedule(name: str, act: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Let a schedule rest or go on, take it away, or start what it starts now."""
+    if act == "drop":
         site.engine.automation.drop_schedule(name)
-    elif kind == "triggers":
-        site.engine.triggers.drop(name)
+    elif act in ("pause", "resume"):
+        site.engine.automation.enable_schedule(name, enabled=act == "resume")
+    elif act == "run":
+        run = await site.engine.automation.start_schedule(name, site.vet)
+        return frame.go_to(f"/runs/{run}")
     else:
-        raise Refused(404, "not_found", f"there are no {kind}")
+        raise Refused(404, "not_found", f"a schedule cannot {act}")
+    return _shown(request, site, caller)
+
+
+@router.post("/settings/triggers/{name}/{act}")
+async def change_trigger(name: str, act: str, request: Request, site: Here, caller: Admin) -> Response:
+    """Let a trigger rest or go on, or take it away."""
+    if act == "drop":
+        site.engine.triggers.drop(name)
+    elif act in ("pause", "resume"):
+        await site.engine.triggers.enable(name, enabled=act == "resume")
+    else:
+        raise Refused(404, "not_found", f"a trigger cannot {act}")
     return _shown(request, site, caller)
 
 

@@ -3,6 +3,7 @@
 
 // --- live: one stream of events; parts of a screen that show them ask for themselves anew (hx-trigger="corral:tick from:body")
 const TICK_MS = 400;
+const AGAIN_MS = 3000;
 const corral = (window.corral = { listeners: [], onEvent: (listener) => corral.listeners.push(listener) });
 
 function live(words, state) {
@@ -11,7 +12,7 @@ function live(words, state) {
   place.dataset.state = state;
 }
 
-function listen() {
+function listen(again = false) {
   const address = document.body.dataset.events;
   if (!address) return;
   const source = new EventSource(address);
@@ -22,15 +23,19 @@ function listen() {
     countInbox();
   };
   const heard = () => { due ??= setTimeout(tick, TICK_MS); };
-  let lost = false;
+  let lost = again;
   source.onopen = () => {
     live("live: what happens is shown at once", "on");
     if (lost) heard(); // what was missed meanwhile
     lost = false;
   };
-  source.onerror = () => {
+  source.onerror = async () => {
     lost = true;
     live("the server does not answer; trying again…", "off");
+    if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    const answer = await fetch("/inbox/count").catch(() => null);
+    if (answer?.status === 401) return login();
+    setTimeout(() => listen(true), AGAIN_MS);
   };
   source.onmessage = (message) => {
     const event = JSON.parse(message.data);
@@ -43,6 +48,10 @@ function listen() {
     heard();
   });
   window.addEventListener("pagehide", () => source.close());
+}
+
+function login() {
+  location.href = "/login?then=" + encodeURIComponent(location.pathname + location.search);
 }
 
 async function countInbox() {
@@ -79,7 +88,7 @@ corral.complain = complain;
 
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr, elt } = event.detail;
-  if (xhr.status === 401) return void (location.href = "/login?then=" + encodeURIComponent(location.pathname + location.search));
+  if (xhr.status === 401) return login();
   let problem = { detail: `the server said ${xhr.status}`, hint: "" };
   try { problem = JSON.parse(xhr.responseText); } catch { /* not ours: its status has to do */ }
   complain(elt.closest("form"), problem.detail, problem.hint);
