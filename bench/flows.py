@@ -117,11 +117,12 @@ def _decide(
     count = 0
     while True:
         for action in schedule.decide(0.0):
-            if isinstance(action, Begin):
+            kind = type(action)
+            if kind is Begin:
                 record = records[action.node]
                 at_work.append(record)
                 schedule.heard(record, driven=True)
-            elif isinstance(action, Finish):
+            elif kind is Finish:
                 return
         for _ in range(len(at_work) if parallel == DECIDED else 1):
             schedule.heard(at_work.popleft(), driven=False)
