@@ -117,12 +117,11 @@ def _decide(
     count = 0
     while True:
         for action in schedule.decide(0.0):
-            kind = type(action)
-            if kind is Begin:
+            if isinstance(action, Begin):
                 record = records[action.node]
                 at_work.append(record)
                 schedule.heard(record, driven=True)
-            elif kind is Finish:
+            elif isinstance(action, Finish):
                 return
         for _ in range(len(at_work) if parallel == DECIDED else 1):
             schedule.heard(at_work.popleft(), driven=False)
