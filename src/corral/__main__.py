@@ -28,9 +28,22 @@ def _asked() -> int:
         sys.stdout.write(f"corral {__version__}\n")
         return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
+    if sys.argv[1:] == ["ls"] and _listed():
+        return
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
     return run_command_line()
+
+
+def _listed() -> bool:
+    """Do a plain `ls` without all that reads command lines; what goes wrong is told by the usual way."""
+    from corral.frontends import listing  # noqa: PLC0415
+
+    try:
+        listing.show()
+    except Exception:  # noqa: BLE001
+        return False
+    return True
 
 
 def _have_streams() -> None:

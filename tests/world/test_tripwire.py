@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.model import Violation
+from corral.world import marks
 from corral.world.git import Repository
 from corral.world.tripwire import Snapshot, Surroundings, differences, look, save, told
 from tests.rig.repository import Repo
@@ -74,10 +75,17 @@ CHANGES: dict[str, tuple[Callable[[Yard], object], Violation]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_foreign_write_to_the_checkout_is_seen(yard: Yard, change: str) -> None:
+def test_a_foreign_write_to_the_checkout_is_seen(
+    yard: Yard, change: str, settled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if settled:  # as if nobody had touched it for long: then git is asked only if the checkout has another mark
+        monkeypatch.setattr(marks, "YOUNG_SECONDS", -1.0)
     yard.path("dirty.txt").write_text("1")
     before = yard.look()
+    assert bool(marks.of_checkout(yard.repo.folder, yard.path(".git"))) == settled
+    assert differences(before, yard.look()) == []
     act, expected = CHANGES[change]
     act(yard)
     assert expected in differences(before, yard.look())

@@ -275,10 +275,8 @@ class AttemptCourse:
         self.record.saved = taken.saved
         if taken.commit:
             repository, base = self.host.repository, self.host.base
-            change, self.record.tree, self.record.diff_sha256 = await asyncio.gather(
-                repository.change(base, taken.commit),
-                repository.tree_of(taken.commit),
-                repository.patch_sha256(base, taken.commit),
+            (change, self.record.diff_sha256), self.record.tree = await asyncio.gather(
+                repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
             )
             self.attempt.commit = taken.commit
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)

@@ -30,7 +30,9 @@ class Progress:
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
         self._results = Results(flow)
-        asking = [node for node in flow.nodes if _asks(node) or fills(flow, node)]
+        asking = [node for node in flow.nodes if node.when or node.around or node.for_each or node.repeat]
+        if flow.fills:
+            asking += [node for node in flow.nodes if fills(flow, node)]
         self.told = bool(asking)  #: whether anybody asks for results
         self.plain = _plain(flow, asking)
 
@@ -138,12 +140,8 @@ class Progress:
 
 def _plain(flow: Flow, asking: Sequence[Node]) -> frozenset[str]:
     """Return the nodes of which most flows are made: one agent, once, and nothing to ask before."""
-    plain = {node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals}
-    return frozenset(plain.difference(node.id for node in asking) if asking else plain)
-
-
-def _asks(node: Node) -> bool:
-    return bool(node.when or node.around or node.for_each or node.repeat)
+    plain = frozenset([node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals])
+    return plain.difference([node.id for node in asking]) if asking else plain
 
 
 def fills(flow: Flow, node: Node) -> bool:

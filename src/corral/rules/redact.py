@@ -53,6 +53,7 @@ SHAPES = {
     "-----BEGIN ": r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,.\\]|-(?!----)){40,12000}"
     r"(?:-----END [A-Z0-9 ]{0,40}-----)?",
 }  # fmt: skip
+BEGINNINGS = frozenset(begin.encode() for begin in SHAPES)
 #: A private key of which the end has not come yet.
 OPEN_KEY = re.compile(rb"-----BEGIN(?: [A-Z0-9 -]{0,70})?(?:[A-Za-z0-9+/=\s:,.\\-]){0,13000}\Z")
 
@@ -78,7 +79,8 @@ class Redactor:
     def may_hold(self) -> Callable[[bytes], bool]:
         """Tells quickly whether bytes may hold a secret, also when they are JSON that tells of texts which do."""
         told = (_in_json(form.decode("utf-8", "surrogatepass"), plain=False) for form in self._known)
-        return sieve(frozenset((*(begin.encode() for begin in SHAPES), *self._known, *told)))
+        shaped, known = sieve(BEGINNINGS), sieve(frozenset((*self._known, *told)))
+        return lambda data: shaped(data) or known(data)
 
     @functools.cached_property
     def _patterns(self) -> _Patterns:

@@ -28,6 +28,7 @@ class Schedule:
     def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
         self._flow = flow
         self._progress, self._graph = Progress(flow), Graph(flow.nodes)
+        self._tries = self._progress.tries
         limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
         self._seats = Seats(limits, flow.parallel, room)
         self._work = Work(self._progress, self._seats, retry)
@@ -85,7 +86,11 @@ class Schedule:
             if record.void:
                 self._spent_before += record.attempt.cost.usd or 0.0
                 continue
-            tries.setdefault(record.node, []).append(record)
+            own = tries.get(record.node)
+            if own is None:
+                tries[record.node] = [record]
+            else:
+                own.append(record)
             if record.phase == "over":
                 self._spent_before += record.attempt.cost.usd or 0.0
             else:
@@ -98,13 +103,21 @@ class Schedule:
         self._restore(list(self._look))
 
     def _restore(self, ready: list[str]) -> None:
+        stored, look, done, ends = self._stored, self._look, self._graph.done, self._progress.ends
+        plain = frozenset[str]() if self._progress.told else self._progress.plain
         for name in ready:  # grows
-            if state := self._stored.pop(name, None):
-                self._look.pop(name, None)
-                self._recall(name)
-                ready += self._take_in(name, state)
-            else:
-                self._look[name] = None
+            state = stored.pop(name, None)
+            if state is None:
+                look[name] = None
+                continue
+            look.pop(name, None)
+            if name in plain and state.status == "done" and (opened := done(name)) is not None:
+                ends[name] = state  # most of a large run that is resumed, as `_plainly` does it
+                self._open -= 1
+                ready += opened
+                continue
+            self._recall(name)
+            ready += self._take_in(name, state)
 
     def _recall(self, name: str) -> None:
         """Take in the items of a node that is over: what comes after it goes on from their work."""
@@ -120,18 +133,19 @@ class Schedule:
 
     def heard(self, record: AttemptRecord, *, driven: bool) -> None:
         """Take in that an attempt is driven from now on, or that it is over."""
-        attempt, name = record.attempt, record.node
-        tries = self._progress.tries.get(name)
-        new = tries is None or (tries[-1] is not record and all(each.attempt.id != attempt.id for each in tries))
+        name = record.node
+        tries = self._tries.get(name)
+        new = False
         if tries is None:
-            self._progress.tries[name] = [record]
-        elif new:
+            self._tries[name], new = [record], True
+        elif tries[-1] is not record and all(each.attempt.id != record.attempt.id for each in tries):
             tries.append(record)
+            new = True
         if driven:
             self._seats.begun(record, new=new)
             return
         if self._seats.over(record, new=new):
-            self._spent_before += attempt.cost.usd or 0.0
+            self._spent_before += record.attempt.cost.usd or 0.0
         self._look[name] = None
 
     def ended(self, settle: Settle) -> list[Action]:
@@ -185,8 +199,9 @@ class Schedule:
 
         All of a large flow goes through here: nothing is made or called that can be left out.
         """
-        progress, take, look, done = self._progress, self._seats.take, self._look, self._graph.done
+        progress, seats, look, done = self._progress, self._seats, self._look, self._graph.done
         ends, nodes, tries = progress.ends, progress.nodes, progress.tries
+        told, plenty, add = progress.told, seats.plenty, actions.append
         for name in names:
             if name in ends:
                 continue
@@ -195,8 +210,12 @@ class Schedule:
             own = tries.get(name)
             if own is None:
                 agent = nodes[name].agent
-                if take(name, agent.name):
-                    actions.append(Begin(name, agent))
+                if plenty > 0:
+                    plenty -= 1
+                    seats.decided += 1
+                elif not seats.take(name, agent.name):
+                    continue
+                add(Begin(name, agent))
                 continue
             last = own[-1]
             attempt = last.attempt
@@ -204,10 +223,10 @@ class Schedule:
                 return name
             bare = not (attempt.checks or attempt.files_changed)
             settle = Settle(name, "done", None, attempt.id, outcomes.UNPROVEN if bare else outcomes.why(attempt))
-            if progress.told or (ready := done(name)) is None:
+            if told or (ready := done(name)) is None:
                 actions += self._settled(settle)
                 continue
-            actions.append(settle)
+            add(settle)
             ends[name] = settle
             self._open -= 1
             for each in ready:

@@ -21,7 +21,7 @@ class Seats:
         self._driven: dict[str, AttemptRecord] = {}
         self._left: dict[str, str] = {}  # attempts that nobody drives any more, and their agents
         self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
-        self._decided = 0
+        self.decided = 0  #: how many attempts were decided and are not told yet
         self._queue = Queue()
         self.turn: str | None = None  #: the node whose turn it is, of those that waited
 
@@ -42,8 +42,10 @@ class Seats:
 
     def begun(self, record: AttemptRecord, *, new: bool) -> None:
         """Take in that an attempt is driven; `new`: nobody was told of it before."""
-        if new and self._decided:
-            self._told(record)
+        if new and self.decided:
+            self.decided -= 1
+            if self._counted:
+                self._starting[record.attempt.agent] -= 1
         name = record.attempt.id
         if self._left:
             self._left.pop(name, None)
@@ -51,17 +53,14 @@ class Seats:
 
     def over(self, record: AttemptRecord, *, new: bool) -> bool:
         """Take in that an attempt is over; return whether it was driven."""
-        if new and self._decided:
-            self._told(record)
+        if new and self.decided:
+            self.decided -= 1
+            if self._counted:
+                self._starting[record.attempt.agent] -= 1
         name = record.attempt.id
         if self._left:
             self._left.pop(name, None)
         return self._driven.pop(name, None) is not None
-
-    def _told(self, record: AttemptRecord) -> None:
-        self._decided -= 1
-        if self._counted:
-            self._starting[record.attempt.agent] -= 1
 
     # --- who may begin
 
@@ -70,13 +69,18 @@ class Seats:
         self.turn = self._queue.take(self._free) if self._queue.size and self._at_work < self._most else None
         return self.turn
 
+    @property
+    def plenty(self) -> int:
+        """How many may begin whoever they are: nobody waits, and nothing but their number is counted."""
+        return 0 if self._counted or self._queue.size else self._most - self._at_work
+
     def take(self, node: str, agent: str) -> bool:
         """Take a seat for an attempt; if there is none for it, its node waits."""
-        full = len(self._driven) + len(self._left) + self._decided >= self._most
+        full = len(self._driven) + len(self._left) + self.decided >= self._most
         if full or ((self._counted or self._queue.size) and not self._may(node, agent)):
             self._queue.add(agent, node, first=node == self.turn)
             return False
-        self._decided += 1
+        self.decided += 1
         if self._counted:
             self._starting[agent] += 1
         if self._room:
@@ -109,7 +113,7 @@ class Seats:
 
     @property
     def _at_work(self) -> int:
-        return len(self._driven) + len(self._left) + self._decided
+        return len(self._driven) + len(self._left) + self.decided
 
     def _free(self, agent: str) -> bool:
         """Tell whether one more attempt of an agent may be at work."""

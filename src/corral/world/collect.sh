@@ -15,17 +15,18 @@ unless() {
 unlock() {
     [ -L .git ] || find .git/*.lock .git/worktrees/*/*.lock .git/refs -name '*.lock' -prune -exec rm -rf {} + 2>/dev/null
 }
+unlocked=
 
 # commit what is left in a repository and bundle all it has beyond a commit: its branches and its stash too
 collect() (
     cd "$1" || exit 3
-    rm -rf "$3.lock"
-    unlock
+    if [ -e "$3.lock" ] || [ -L "$3.lock" ]; then rm -rf "$3.lock"; fi
+    [ "$1" = "$unlocked" ] || unlock
     said=$(git add -A 2>&1) || {
         unlock
         rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1)
     } || unless "no error"
-    said=$(git commit --no-verify -m "$message" 2>&1) || unless "nothing" "no changes"
+    said=$(git commit --no-verify -q -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash
     said=$(git bundle create -q "$3" HEAD --branches $stash ${2:+"^$2"} 2>&1) || unless "empty bundle"
@@ -41,14 +42,16 @@ while [ $# -gt 1 ]; do
 done
 
 unlock
+unlocked=.
 # A second work tree of this repository that the agent made: what is left in it is committed, on a branch that leaves too.
-git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p' | tail -n +2 | while IFS= read -r tree; do
-    (
-        cd "$tree" || exit
-        git add -A && git commit --no-verify -q -m "$message"
-        git symbolic-ref -q HEAD || git branch -f "worktree/$(basename "$tree")" HEAD
-    ) >/dev/null 2>&1
-done
+[ -d .git/worktrees ] && git worktree list --porcelain 2>/dev/null | sed -n 's/^worktree //p' | tail -n +2 |
+    while IFS= read -r tree; do
+        (
+            cd "$tree" || exit
+            git add -A && git commit --no-verify -q -m "$message"
+            git symbolic-ref -q HEAD || git branch -f "worktree/$(basename "$tree")" HEAD
+        ) >/dev/null 2>&1
+    done
 
 # A repository that the agent made inside is not ours to keep as one: its files are the work.
 find . -mindepth 2 -name .git -prune | while IFS= read -r inner; do

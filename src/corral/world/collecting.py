@@ -20,6 +20,8 @@ from corral.world.workspace import WHO, Workspace
 SCRIPT = (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
+MOST_UNPACKED = 100  #: objects
+MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
 
 #: In a box, the program and then the collecting: what it left running is ended in between (the box holds nobody else).
 THEN_COLLECT = """
@@ -29,7 +31,7 @@ shift 5
 code=$?
 kill -9 -1 2>/dev/null
 eval "set -- $modules"
-sh -c "$collect" collect "$message" "$base" "$out" "$@" </dev/null >/dev/null 2>&1 && : > "$out/done"
+(set -- "$message" "$base" "$out" "$@"; eval "$collect") </dev/null >/dev/null 2>&1 && : > "$out/done"
 exit $code
 """
 
@@ -79,15 +81,44 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
 
 
 async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
-    """Fetch refs of a bundle that was made on an agent's side: every object is looked at, nothing is followed."""
+    """Take refs over from a bundle that was made on an agent's side: `name in it:ref here`.
+
+    Every object is looked at, and each that it names must be there. `git fetch` does neither with a bundle before
+    git 2.46, whatever its settings say, so this is done step by step.
+    """
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
-    with _for_owner(bundle, repository.owner) as path:
-        await repository.git(
-            "-c", "transfer.fsckObjects=true", "-c", "fetch.fsck.zeroPaddedFilemode=ignore",
-            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules",
-            "--force", "--update-shallow", str(path), *specs,
-        )  # fmt: skip
+    start, count = _pack(bundle)
+    found = _refs(bundle)
+    wanted = [spec.split(":", 1) for spec in specs]
+    if missing := [name for name, _ in wanted if name not in found]:
+        raise GitTrouble(f"the workspace's bundle does not hold {missing[0]}")
+    # Few objects are better kept one by one: a pack for each attempt would have to be gathered up again.
+    small = count <= MOST_UNPACKED and bundle.stat().st_size <= MOST_HEAD
+    if not small or not await _unpacked(repository, bundle.read_bytes()[start:]):
+        with _for_owner(bundle, repository.owner) as path:
+            await repository.index_pack(path, start)
+    lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted)
+    await repository.git("update-ref", "--stdin", stdin=lines.encode(), env=WHO)
+
+
+async def _unpacked(repository: Repository, pack: bytes) -> bool:
+    durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
+    any_code = tuple(range(256))
+    return (await repository.git(*durable, "unpack-objects", "--strict", "-q", stdin=pack, fine=any_code)).code == 0
+
+
+def _pack(bundle: Path) -> tuple[int, int]:
+    """Return where the objects of a bundle begin, and how many there are."""
+    with bundle.open("rb") as file:
+        head = file.read(MOST_HEAD)
+    start = head.find(b"\n\n") + 2
+    kind, _, rest = head[:start].partition(b"\n")
+    own = {line for line in rest.splitlines() if line.startswith(b"@") and not line.startswith(b"@object-format=")}
+    known = kind in (b"# v2 git bundle", b"# v3 git bundle") and not own  # a filtered one is not whole
+    if start < 2 or not known or not head.startswith(b"PACK\0\0\0\2", start):
+        raise GitTrouble("the workspace's bundle is not of a known kind")
+    return start, int.from_bytes(head[start + 8 : start + 12])
 
 
 def _refs(bundle: Path) -> dict[str, str]:

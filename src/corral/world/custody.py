@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -85,29 +86,43 @@ def _tagged(tag: str, uid: int | None) -> Iterator[tuple[int, str | None]]:
     mark = b"CORRAL_ATTEMPT=" + tag.encode() + b"\0"
     if sys.platform != "linux":
         return
-    for name in [process.name for process in PROC.iterdir()]:
-        if not name.isdigit() or int(name) == os.getpid():
+    own = os.getpid()
+    for name in os.listdir(PROC):  # noqa: PTH208 -- a machine has many processes, and each attempt looks at all
+        if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError):
-            if uid is not None and (PROC / name).stat().st_uid != uid:
+            if uid is not None and os.stat(f"/proc/{name}").st_uid != uid:  # noqa: PTH116
                 continue
-            environment = _environment(PROC / name)
+            environment = _environment(name)
             if environment is None:
                 yield int(name), None
             elif mark in environment and started_at(int(name)):
                 yield int(name), (PROC / name / "comm").read_text().strip()
 
 
-def _environment(process: Path) -> bytes | None:
+def _environment(pid: str) -> bytes | None:
     """Return the environment of a process; None while it is becoming another program, when all of it reads as empty."""
     for _ in range(LOOKS):
-        if environment := (process / "environ").read_bytes():
+        if environment := _all_of(f"/proc/{pid}/environ"):
             return environment
-        if not (process / "cmdline").read_bytes():
-            return None if started_at(int(process.name)) else b""
+        if not _all_of(f"/proc/{pid}/cmdline"):
+            return None if started_at(int(pid)) else b""
     return b""  # it has none: once is not enough to say so, it may have become another between two looks
 
 
+def _all_of(file: str) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = part = os.read(descriptor, 1 << 16)
+        while part:
+            part = os.read(descriptor, 1 << 16)
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
+
+
+@functools.cache
 def _boot() -> str:
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
@@ -41,6 +42,8 @@ SAFE = (
 )  # fmt: skip
 
 
+FROM_FILE = 'tail -c "+$1" -- "$2" | { shift 2; "$@"; }'
+MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
@@ -120,10 +123,7 @@ class Repository:
             sink=sink,
         )
         if finished.code not in fine:
-            words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
-            full = any(sign in words for sign in ("No space left", "unable to write"))
-            hint = "the disk is full: make room, then try again" if full else ""
-            raise GitTrouble(f"git {arguments[0]}: {words}", hint=hint)
+            raise _trouble(arguments[0], finished)
         return finished
 
     async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
@@ -133,7 +133,7 @@ class Repository:
         return await self.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", fine=(0, 1, 128)) or None
 
     async def tree_of(self, commit: str) -> str:
-        return await self.text("rev-parse", f"{commit}^{{tree}}")
+        return loose_tree(self.git_dir, commit) or await self.text("rev-parse", f"{commit}^{{tree}}")
 
     async def branch(self) -> str | None:
         """Return the branch that is checked out, or None when none is."""
@@ -143,14 +143,27 @@ class Repository:
     async def change(self, base: str | None, commit: str) -> Change:
         """Return which files differ between two commits, and by how much."""
         out = (await self.git("diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)).out
-        files: list[str] = []
-        lines: list[tuple[int, int]] = []
-        for row in out.split(b"\0"):
-            if row:
-                plus, minus, name = row.split(b"\t", 2)
-                files.append(name.decode(errors="replace"))
-                lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
-        return Change(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
+        return _change(out)
+
+    async def change_and_sha256(self, base: str | None, commit: str) -> tuple[Change, str]:
+        """Return what `change` does, and the hash of the whole change as `patch` writes it; git is asked once."""
+        digest, head = hashlib.sha256(), bytearray()
+        over = False  # the rows of the numbers, each with a NUL at its end; a NUL alone; then the patch
+
+        def sink(chunk: bytes) -> None:
+            nonlocal over
+            if over:
+                digest.update(chunk)
+                return
+            head.extend(chunk)
+            if end := head.find(b"\0\0") + 1:
+                digest.update(bytes(head[end + 1 :]))
+                del head[end:]
+                over = True
+
+        words = ("diff", "--numstat", "--patch", "--binary", "--full-index", "-z", *PLAIN_DIFF)
+        await self.git(*words, base or empty_tree(commit), commit, sink=sink)
+        return _change(bytes(head)), digest.hexdigest()
 
     async def names_changed(self, base: str, commit: str) -> tuple[str, ...]:
         """Return which files differ between two commits, without looking into them."""
@@ -191,6 +204,15 @@ class Repository:
     async def blob(self, name: str) -> bytes:
         return (await self.git("cat-file", "blob", name)).out
 
+    async def index_pack(self, file: Path, start: int) -> None:
+        """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole."""
+        words = ["index-pack", "--strict=zeroPaddedFilemode=ignore", "--fix-thin", "--stdin"]
+        git = ["git", *SAFE, f"--git-dir={self.git_dir}", *words]
+        argv = ["/bin/sh", "-c", FROM_FILE, "index", str(start + 1), str(file), *git]
+        finished = await process.run(Start(argv=argv, env=ENV, cwd=str(self.folder), owner=self.owner))
+        if finished.code != 0:
+            raise _trouble("index-pack", finished)
+
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
         if self._identity:
@@ -208,6 +230,37 @@ class Repository:
         )
         self._identity = pairs.get("user.name", "Corral"), pairs.get("user.email", "corral@localhost")
         return self._identity
+
+
+def _trouble(command: str, finished: Finished) -> GitTrouble:
+    words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
+    full = any(sign in words for sign in ("No space left", "unable to write"))
+    return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
+
+
+def _change(numbers: bytes) -> Change:
+    files: list[str] = []
+    lines: list[tuple[int, int]] = []
+    for row in numbers.split(b"\0"):
+        if row:
+            plus, minus, name = row.split(b"\t", 2)
+            files.append(name.decode(errors="replace"))
+            lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
+    return Change(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
+
+
+def loose_tree(git_dir: Path, commit: str) -> str | None:
+    """Read the tree of a commit that lies as a file of its own; None where it does not: then git is to be asked."""
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):
+        return None
+    try:
+        packed = (git_dir / "objects" / commit[:2] / commit[2:]).read_bytes()
+        whole = zlib.decompressobj().decompress(packed, MOST_COMMIT)
+    except (OSError, zlib.error):
+        return None
+    found = hashlib.sha1(whole, usedforsecurity=False) if len(commit) == 40 else hashlib.sha256(whole)
+    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
+    return told[1].decode() if told and found.hexdigest() == commit else None
 
 
 class Found(Struct, frozen=True):

@@ -16,6 +16,8 @@ from corral.world.workspace import WHO
 
 #: Programs that a repository's settings name for merging and for filtering files; git's own ways stand in for them.
 PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
+#: The beginning of a section that can name one, or that can name a file which does.
+MAY_NAME = re.compile(rb"\[\s*(?:merge|filter|include)", re.IGNORECASE)
 MOST_AT_ONCE = 4
 REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 OWN_DRIVER = "git merge-file --quiet --marker-size=%L %A %O %B"
@@ -47,9 +49,11 @@ async def neutral(repository: Repository, *, again: bool = False) -> dict[str, s
     """Return an environment in which git starts none of the programs that the repository's settings name."""
     if repository.quiet and not again:
         return repository.quiet
-    listed = await repository.git("config", "--null", "--name-only", "--get-regexp", PROGRAMS, fine=(0, 1))
+    out = b""
+    if not _names_no_program(repository):
+        out = (await repository.git("config", "--null", "--name-only", "--get-regexp", PROGRAMS, fine=(0, 1))).out
     pairs = list(QUIET)
-    for name in listed.out.decode(errors="surrogateescape").split("\0"):
+    for name in out.decode(errors="surrogateescape").split("\0"):
         if name:
             key = name.rpartition(".")[2]
             pairs.append((name, {"driver": OWN_DRIVER, "required": "false"}.get(key, "")))
@@ -58,6 +62,18 @@ async def neutral(repository: Repository, *, again: bool = False) -> dict[str, s
         env[f"GIT_CONFIG_KEY_{place}"], env[f"GIT_CONFIG_VALUE_{place}"] = name, value
     repository.quiet = env
     return env
+
+
+def _names_no_program(repository: Repository) -> bool:
+    """Tell whether its settings surely name no program: no section of them can, and no other file is read with them."""
+    own = repository.git_dir
+    if repository.folder != own and not (repository.folder / ".git").is_dir():
+        return False  # a second work tree: it may have settings of its own, elsewhere
+    try:
+        words = (own / "config").read_bytes()
+    except OSError:
+        return False
+    return not (own / "config.worktree").exists() and not MAY_NAME.search(words)
 
 
 async def merge_trees(repository: Repository, ours: str, theirs: str, env: Mapping[str, str] | None = None) -> Merged:

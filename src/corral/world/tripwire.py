@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from corral.errors import GitTrouble
 from corral.model import Violation
-from corral.world import merging
+from corral.world import marks, merging
 from corral.world.git import PLAIN_DIFF, Repository
 
 OWN_FOLDERS = ("workspaces", "logs", "locks", "folders", "caches")  #: of the state folder
@@ -22,6 +22,7 @@ OWN_FILES = ("corral.db", "bell", "probe-", "forms.json")  #: there too: how the
 OWN_REFS = ("refs/corral/", "refs/heads/corral/", "refs/notes/corral")
 MOST_HASHED = 1 << 20  #: a larger file is known by its size and time
 MOST_LISTED = 5000  #: entries of a sibling workspace
+MOST_ASKED = 100  #: checkouts of which is remembered what git said
 MOST_NEW_FILES = 200  #: in a patch
 GUARDED = (
     "HEAD",
@@ -66,12 +67,13 @@ class Told(Struct, frozen=True):
 
 
 async def look(around: Surroundings, *, thorough: bool = False) -> Snapshot:
-    """Take everything down; two git processes, and with `thorough`, for attempts without a box, a third one."""
+    """Take everything down; `thorough` for attempts without a box. git is asked only if the checkout has changed."""
     repository = around.repository
     refs = await _refs(repository)
+    commit = _commit(repository, refs)
     return Snapshot(
-        commit=_commit(repository, refs),
-        checkout=await _checkout(repository, thorough=thorough),
+        commit=commit,
+        checkout=await _checkout(repository, commit, thorough=thorough),
         git=await asyncio.to_thread(_git_folder, repository.git_dir),
         refs=refs,
         siblings={str(folder): await asyncio.to_thread(_tree, folder) for folder in around.siblings},
@@ -124,6 +126,8 @@ async def save(repository: Repository, before: Snapshot, found: Iterable[Violati
 
 # --- the checkout
 
+_asked: dict[tuple[str, bool], tuple[tuple[str | None, str | None], dict[str, str]]] = {}  # what git said, and when
+
 FLAG = "(hidden from git status) "
 
 
@@ -131,9 +135,22 @@ def _bare(repository: Repository) -> bool:
     return repository.folder == repository.git_dir or not (repository.folder / ".git").exists()
 
 
-async def _checkout(repository: Repository, *, thorough: bool) -> dict[str, str]:
+async def _checkout(repository: Repository, commit: str | None, *, thorough: bool) -> dict[str, str]:
+    """Ask git what is not as in HEAD, unless nothing at all has changed since it was asked."""
     if _bare(repository):
         return {}
+    mark = await asyncio.to_thread(marks.of_checkout, repository.folder, repository.git_dir)
+    key, state = (str(repository.folder), thorough), (commit, mark)
+    if mark is not None and (known := _asked.get(key)) and known[0] == state:
+        return known[1]
+    found = await _ask(repository, thorough=thorough)
+    if len(_asked) >= MOST_ASKED:
+        _asked.clear()
+    _asked[key] = state, found
+    return found
+
+
+async def _ask(repository: Repository, *, thorough: bool) -> dict[str, str]:
     asked = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
     # A checkout that git itself cannot look at (a filter that is not installed) is no reason to fail an attempt.
     # Its settings are asked for each time: an agent without a box may have named programs there since.

@@ -44,7 +44,7 @@ class Requests:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         engine = self._engine
         engine.money.refuse_halted()
-        submission = await submit.prepare(request, engine.home, self.track_records)
+        submission = await self.prepare(request)
         if engine.drives.stopping:
             raise Stopped(f"{engine.drives.stopping} before anything was started")
         for note in submission.notes:

@@ -14,9 +14,9 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.looking import document
-from corral.engine.looking.history import RunLine
 from corral.errors import BadRequest
 from corral.events import Condensed, Stored
+from corral.frontends import listing
 from corral.frontends.cli import words
 from corral.model import Run
 
@@ -45,7 +45,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def ls(*, most: int | None, as_json: bool) -> None:
     """List runs, newest first."""
     with engine() as opened:
-        lines = opened.history.runs(most or (1_000_000 if as_json else 30))
+        lines = opened.history.runs(most or (1_000_000 if as_json else listing.USUAL))
     if as_json:
         rows = [
             {
@@ -64,26 +64,9 @@ def ls(*, most: int | None, as_json: bool) -> None:
         ]
         click.echo(msgspec.json.encode(rows).decode())
     elif not lines:
-        click.echo('no run yet; start one: corral run "what is to be done"', err=True)
+        click.echo(listing.NONE, err=True)
     else:
-        rows = [
-            (
-                line.run,
-                _status(line),
-                words.ago(line.created),
-                "-" if line.usd is None else f"${line.usd:.2f}",
-                ",".join(line.agents) or "-",
-                line.task,
-            )
-            for line in lines
-        ]
-        click.echo("\n".join(words.table(("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK"), rows)))
-
-
-def _status(line: RunLine) -> str:
-    if line.answered:
-        return "answered"
-    return "orphaned" if document.lost(line.status, line.owner) else line.status
+        click.echo(listing.lined_up(lines))
 
 
 @click.command()

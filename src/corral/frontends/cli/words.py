@@ -36,7 +36,16 @@ from corral.events import (
     Unparsed,
 )
 from corral.flow import short
+from corral.frontends import columns
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
+
+ago, one_line, printable, table, width = (
+    columns.ago,
+    columns.one_line,
+    columns.printable,
+    columns.table,
+    columns.width,
+)
 
 COLOURS = {
     "done": "green",
@@ -77,50 +86,10 @@ def moment(then: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(then))
 
 
-def ago(then: float) -> str:
-    passed = max(0.0, time.time() - then)
-    for limit, unit, name in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h")):
-        if passed < limit:
-            return f"{passed / unit:.0f}{name}"
-    return f"{passed / 86400:.0f}d"
-
-
-def printable(text: str) -> str:
-    """Keep an agent's control codes from driving the reader's terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in text)
-
-
-def one_line(text: str, width: int) -> str:
-    flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
-
-
 def cut(text: str, width: int) -> str:
     """Keep a line within a width, and the columns in it."""
     flat = printable(text)
     return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
-
-
-def width() -> int:
-    """Return the columns there are: COLUMNS, the terminal's, or 100."""
-    named = os.environ.get("COLUMNS", "")
-    if named.isdigit() and int(named) > 0:
-        return int(named)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 100
-    except (OSError, ValueError):
-        return 100
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns; the last takes what is left of the terminal's width."""
-    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head) - 1)]
-    room = max(20, width() - sum(widths) - 2 * len(widths))
-    lines: list[str] = []
-    for row in (head, *rows):
-        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, one_line(row[-1], room)]).rstrip())
-    return lines
 
 
 def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:

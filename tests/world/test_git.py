@@ -1,0 +1,147 @@
+"""git is asked as seldom as can be; what is found out without it is what git says."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from corral.errors import GitTrouble
+from corral.world import collecting, merging
+from corral.world.git import Repository
+from tests.rig.repository import Repo
+
+
+def as_corral(repo: Repo) -> Repository:
+    return Repository(repo.folder, repo.folder / ".git")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo.make(tmp_path / "repo")
+
+
+def test_a_change_its_numbers_and_its_hash_in_one_go(repo: Repo) -> None:
+    base = repo.head
+    (repo.folder / "binary").write_bytes(bytes(range(256)) * 40)
+    (repo.folder / "link").symlink_to("a.txt")
+    (repo.folder / "a.txt").chmod(0o755)
+    (repo.folder / "src" / "b.txt").unlink()
+    odd = {'odd "name"\twith\nsigns ä': "x\n" * 20_000, "two words": "\0\0 no text"}
+    commits = [base, repo.commit(odd), repo.commit({"a.txt": "only this\n"})]
+    repository = as_corral(repo)
+
+    async def look(before: str | None, after: str) -> None:
+        change, digest = await repository.change_and_sha256(before, after)
+        assert change == await repository.change(before, after)
+        assert digest == await repository.patch_sha256(before, after)
+
+    for before in (None, *commits):
+        for after in commits:
+            asyncio.run(look(before, after))
+    empty = asyncio.run(repository.change_and_sha256(base, base))
+    assert (empty[0].files, empty[1]) == ((), hashlib.sha256().hexdigest())
+
+
+def test_the_tree_of_a_commit_loose_and_packed_and_of_a_damaged_one(repo: Repo) -> None:
+    repository, head = as_corral(repo), repo.head
+    tree = repo.git("rev-parse", "HEAD^{tree}")
+    assert asyncio.run(repository.tree_of(head)) == asyncio.run(repository.tree_of("main")) == tree
+    loose = repo.folder / ".git" / "objects" / head[:2] / head[2:]
+    other = repo.commit({"c.txt": "another\n"})
+    loose.chmod(0o644)
+    kept, elsewhere = loose.read_bytes(), repo.folder / ".git" / "objects" / other[:2] / other[2:]
+    loose.write_bytes(elsewhere.read_bytes())  # a commit that is not the one it is named
+    with pytest.raises(GitTrouble):
+        asyncio.run(repository.tree_of(head))
+    loose.write_bytes(kept)
+    repo.git("gc", "--quiet")
+    assert not loose.exists()
+    assert asyncio.run(repository.tree_of(head)) == tree
+
+
+@pytest.mark.parametrize(
+    "words", ['[filter "x"]\n\tclean = evil', '[FILTER "x"]\nclean=evil', '[merge "x"]\n\tdriver = evil', "include"]
+)
+def test_programs_that_settings_name_are_seen_without_asking_git_for_none(repo: Repo, words: str) -> None:
+    config, repository = repo.folder / ".git" / "config", as_corral(repo)
+    quiet = asyncio.run(merging.neutral(repository))
+    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merging.QUIET)
+    if words == "include":
+        (repo.folder / "more").write_text('[filter "x"]\n\tclean = evil\n')
+        words = f"[include]\n\tpath = {repo.folder}/more"
+    config.write_text(f"{config.read_text()}\n{words}\n")
+    quiet = asyncio.run(merging.neutral(repository, again=True))
+    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merging.QUIET) + 1
+
+
+# --- taking work over
+
+
+@pytest.fixture
+def theirs(repo: Repo, tmp_path: Path) -> Repo:
+    repo.git("clone", "--quiet", "--shared", str(repo.folder), str(tmp_path / "theirs"))
+    return Repo(tmp_path / "theirs")
+
+
+def bundle(theirs: Repo, base: str) -> Path:
+    theirs.git("bundle", "create", "-q", "../work.bundle", "HEAD", "--branches", f"^{base}")
+    return theirs.folder.parent / "work.bundle"
+
+
+def packs(repo: Repo) -> list[Path]:
+    return list((repo.folder / ".git" / "objects" / "pack").glob("*.pack"))
+
+
+def test_small_work_comes_over_as_objects_of_their_own(repo: Repo, theirs: Repo) -> None:
+    base, done = repo.head, theirs.commit({"a.txt": "one\nand more\n", "new/deep.txt": "x\n"})
+    file = bundle(theirs, base)
+    asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a", "refs/heads/main:refs/heads/corral/b"]))
+    assert repo.git("rev-parse", "refs/corral/a") == repo.git("rev-parse", "refs/heads/corral/b") == done
+    assert repo.read(done, "new/deep.txt") == "x"
+    assert packs(repo) == []
+    repo.git("fsck", "--strict")
+    # Once more, as after a crash, and further on: a ref that is there already is moved.
+    asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+    more = theirs.commit({"a.txt": "all new\n"})
+    asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, base), ["HEAD:refs/corral/a"]))
+    assert repo.git("rev-parse", "refs/corral/a") == more
+
+
+def test_much_work_comes_over_as_a_pack(repo: Repo, theirs: Repo) -> None:
+    base = repo.head
+    done = theirs.commit({f"file-{number}": f"{number}\n" for number in range(2 * collecting.MOST_UNPACKED)})
+    asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, base), ["HEAD:refs/corral/a"]))
+    assert repo.git("rev-parse", "refs/corral/a") == done
+    assert len(packs(repo)) == 1
+
+
+def test_work_that_is_not_whole_is_refused(repo: Repo, theirs: Repo) -> None:
+    base = repo.head
+    theirs.commit({"a.txt": "between\n"})
+    between = theirs.head
+    theirs.commit({"a.txt": "after\n"})
+    file = bundle(theirs, between)  # without what stands between
+    with pytest.raises(GitTrouble):
+        asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+    file.write_bytes(bundle(theirs, base).read_bytes()[:-30])
+    with pytest.raises(GitTrouble):
+        asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+    assert repo.refs("refs/corral") == []
+
+
+def test_objects_that_git_holds_for_harmful_are_refused(repo: Repo, theirs: Repo) -> None:
+    blob = theirs.git("hash-object", "-w", "a.txt")
+    tree = theirs.git("hash-object", "-t", "tree", "-w", "--literally", str(_tree_file(theirs, blob)))
+    commit = theirs.git("commit-tree", tree, "-p", repo.head, "-m", "harmful")
+    theirs.git("update-ref", "refs/heads/main", commit)
+    with pytest.raises(GitTrouble):
+        asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, repo.head), ["HEAD:refs/corral/a"]))
+    assert repo.refs("refs/corral") == []
+
+
+def _tree_file(repo: Repo, blob: str) -> Path:
+    """Write a tree that holds a file by the name of .git, as no git would."""
+    file = repo.folder / "tree"
+    file.write_bytes(b"100644 .git\0" + bytes.fromhex(blob))
+    return file
