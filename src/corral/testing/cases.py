@@ -26,7 +26,7 @@ JUNK = [
     {"base64": "/wAB/v8="},
     {"text": "x" * 100_000},
 ]
-FLOOD_LINES = 20_000
+FLOOD_LINES = 5_000
 NOTER = f'[mcp.noter]\ncommand = ["python3", "{noter.__file__}"]\n'
 
 
