@@ -30,7 +30,8 @@ def test_it_lands_on_the_branch_and_undo_takes_it_back_exactly(corral: Corral) -
 
     merged = corral("merge", "@last", "--json")
     assert merged.code == 0, merged
-    assert merged.json["merge"] == {"status": "merged", "into": "main", "commit": repo.head, "conflicts": []}
+    lies = {"status": "merged", "into": "main", "commit": repo.head, "conflicts": []}
+    assert merged.json["merge"] == {**lies, "attempts": [run["nodes"][0]["winner"]]}
     assert repo.git("status", "--porcelain") == ""
     assert (repo.folder / "a.txt").read_text() == "one\nmore\n"
     assert (repo.folder / "src/b.txt").stat().st_mode & 0o111
