@@ -2,14 +2,13 @@
 
 import itertools
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.rig.person import Person, install
+from tests.rig.person import Person, command, install
+from tests.rig.shared import shared
 
 NUMBERS = itertools.count(1)
 #: Of the many that run the installed command, `make quick` tries these alone: one task from its start to its merge.
@@ -47,12 +46,12 @@ def _is_quick(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def installed() -> Iterator[Path]:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The command, installed where every user of this machine may read it."""
-    folder = Path(tempfile.mkdtemp(prefix="corral-installed-"))
-    folder.chmod(0o755)
-    yield install(folder)
-    shutil.rmtree(folder)
+    own = tmp_path_factory.getbasetemp()
+    all_processes = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with shared(all_processes / "installed", install) as folder:
+        yield command(folder)
 
 
 @pytest.fixture

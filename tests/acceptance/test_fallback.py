@@ -97,7 +97,7 @@ def test_a_quota_that_takes_long_is_switched_from_where_somebody_can_step_in(cor
 
 def test_a_person_who_wants_to_be_asked_is_and_says_how_it_goes_on(corral: Corral) -> None:
     corral.config('[retry]\non_limit = "ask"')
-    asked = corral.run(corral.repo(), "t", "--agent", corral.script(LIMITED.format(seconds=1)))
+    asked = corral.run(corral.repo(), "t", "--agent", corral.script(LIMITED.format(seconds=3600)))
     assert asked.code == 3, asked
     assert asked.json["status"] == "waiting"
     assert "corral resume" in asked.json["reason"]
@@ -113,7 +113,7 @@ def test_a_person_who_wants_to_be_asked_is_and_says_how_it_goes_on(corral: Corra
 def test_what_waits_for_a_person_can_be_stopped(corral: Corral) -> None:
     corral.config('[retry]\non_limit = "ask"')
     repo = corral.repo()
-    corral.run(repo, "t", "--agent", corral.script(LIMITED.format(seconds=1)))
+    corral.run(repo, "t", "--agent", corral.script(LIMITED.format(seconds=3600)))
     stopped = corral("stop", "@last", "--json")
     assert stopped.json["status"] == "stopped", stopped
     assert repo.read(stopped.attempt["branch"], "half.txt") == "half"

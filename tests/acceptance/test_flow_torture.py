@@ -157,7 +157,7 @@ def test_killed_two_hundred_times_flows_end_as_if_nothing_had_happened(corral: C
         flows += 1
         repo = corral.repo(f"repo-{flows}")
         torture = Torture(corral, repo, begun(corral, repo), chance)
-        while torture.kills < KILLS // 4 and not torture.go_on(0.7 * start, 2.2 * start):
+        while torture.kills < KILLS // 8 and not torture.go_on(0.7 * start, 2.2 * start):
             pass
         document = corral("show", torture.run, "--json").json
         if document["status"] == "running":

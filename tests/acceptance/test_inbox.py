@@ -67,7 +67,7 @@ def test_the_answer_reaches_the_agent_that_waits(corral: Corral, repo: Repo) -> 
 
 def test_nobody_answers_and_the_default_holds(corral: Corral, repo: Repo) -> None:
     script = corral.script(ASKS.replace("wait = true", 'wait = true\nchoices = ["red", "blue"]\ndefault = "blue"'))
-    outcome = corral.run(repo, "t", "--agent", script, "--idle", "2s")
+    outcome = corral.run(repo, "t", "--agent", script, "--idle", "5s")
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["branch"], "name.txt") == "blue"
     (kept,) = corral("inbox", "--all", "--json").json

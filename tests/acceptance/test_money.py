@@ -191,7 +191,7 @@ def test_on_a_terminal_it_asks(corral: Corral, repo: Repo) -> None:
                 seen += os.read(leader, 4096).decode(errors="replace")
             except OSError:
                 break
-    assert process.wait(timeout=30) == 0, seen
+    assert process.wait(timeout=200) == 0, seen
     os.close(leader)
 
 

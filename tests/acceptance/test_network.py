@@ -77,7 +77,7 @@ def datagrams() -> Generator[tuple[int, list[bytes]]]:
         yield heard.getsockname()[1], got
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ends:
             ends.sendto(b"over", heard.getsockname())
-        thread.join(10)
+        thread.join(120)
 
 
 def test_datagrams_and_names_lead_nowhere(corral: Corral, repo: Repo) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -106,9 +107,12 @@ def test_a_read_only_task_that_changes_files_is_not_done(corral: Corral) -> None
 @pytest.mark.slow
 def test_folders_deeper_than_any_path_do_no_harm(corral: Corral) -> None:
     script = "i=0; while [ $i -lt 1500 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; echo deep > f"
-    outcome = corral.run(corral.repo(), "t", "--agent", corral.agent("mine", script), "--retries", "0")
-    assert outcome.json["status"] in ("done", "failed")
-    assert not outcome.err.count("corral itself failed")
+    try:
+        outcome = corral.run(corral.repo(), "t", "--agent", corral.agent("mine", script), "--retries", "0")
+        assert outcome.json["status"] in ("done", "failed")
+        assert not outcome.err.count("corral itself failed")
+    finally:  # Python's own way to remove folders, which cleans up after old tests, fails on such
+        subprocess.run(["rm", "-rf", corral.home, corral.root / "repo"], check=True)
 
 
 @pytest.mark.slow

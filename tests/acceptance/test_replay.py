@@ -160,11 +160,11 @@ def test_a_later_node_of_a_flow_is_recorded_alone(corral: Corral, tmp_path: Path
 
 def test_an_attempt_that_was_silent_is_silent_again(corral: Corral, tmp_path: Path) -> None:
     file, script = tmp_path / "silent.recording", '[[step]]\nwrite = "half.txt"\n[[step]]\nhang = 600\n'
-    first = corral.run(corral.repo(), "do it", "--idle", "1s", "--agent", corral.script(script))
+    first = corral.run(corral.repo(), "do it", "--idle", "4s", "--agent", corral.script(script))
     assert first.attempt["status"] == "timed_out"
     assert record(corral, file).code == 0
     person, twin = other(corral)
-    again = person.run(twin, "do it", "--idle", "1s", "--agent", f"replay:{file}")
+    again = person.run(twin, "do it", "--idle", "4s", "--agent", f"replay:{file}")
     assert again.attempt["status"] == "timed_out"
     assert again.attempt["files_changed"] == ["half.txt"]
 

@@ -24,7 +24,7 @@ def used_up(corral: Corral, repo: Repo, script: str, *arguments: str) -> Outcome
     """Run an agent that leaves half its work and then uses too much; its half is on the branch."""
     sign = f"31536000.{os.getpid()}5"
     corral.agent("mine", f"echo half > half.txt\n{script}\nsleep {sign}")
-    words = ("--agent", "mine", "--retries", "0", "--timeout", "40s")
+    words = ("--agent", "mine", "--retries", "0", "--timeout", "200s")
     outcome = corral.run(repo, "t", *words, *arguments)
     assert outcome.code == 1, outcome
     assert repo.read(outcome.attempt["branch"], "half.txt") == "half"
@@ -90,7 +90,7 @@ def test_a_check_that_uses_too_much_fails_and_says_so(corral: Corral, repo: Repo
     corral.config("[scope]\ndisk_mb = 64")
     corral.agent("mine", "echo x > x")
     check = "head -c 80M /dev/zero > big; sleep 31536000.78"
-    outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--timeout", "40s", "--check", check)
+    outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--timeout", "200s", "--check", check)
     assert outcome.attempt["error"]["class"] == "check_failed"
     assert "disk" in outcome.attempt["error"]["message"], outcome
     gone("31536000.78")

@@ -1,4 +1,4 @@
-"""What tests of the page share: one browser for all, a server for each."""
+"""What tests of the page share: one browser for a module, a server for each."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,8 @@ from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
 
 
-@pytest.fixture(scope="session")
+# Not for longer: as long as Playwright is there, nothing else in this process can run an event loop of its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with started() as going:
         yield going

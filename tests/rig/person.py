@@ -14,21 +14,25 @@ PYTHON = "/usr/bin/python3"
 UID = 12345
 
 
-def install(folder: Path) -> Path:
-    """Install this project, as a person would, where every user may read it; return its command."""
+def command(folder: Path) -> Path:
+    """Return the command of what is installed in a folder."""
+    return folder / "venv" / "bin" / "corral"
+
+
+def install(folder: Path) -> None:
+    """Install this project, as a person would, where every user may read it."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert uv, "uv is needed: `tools/bootstrap dev` installs it"
     steps = (
         [uv, "venv", "--quiet", "--python", PYTHON, str(folder / "venv")],
         [
-            uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python"),
+            uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "venv/bin/python"),
             "--refresh-package", "corral", "--reinstall-package", "corral", str(PROJECT),
         ],
     )  # fmt: skip
     for step in steps:
         done = subprocess.run(step, capture_output=True, check=False, timeout=240)
         assert done.returncode == 0, done.stderr.decode()
-    return folder / "venv" / "bin" / "corral"
 
 
 def own(folder: Path, uid: int = UID) -> None:

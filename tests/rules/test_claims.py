@@ -203,7 +203,7 @@ def lock_and_stay(folder: str) -> None:
 
 def try_lock(folder: str) -> None:
     async def take() -> None:
-        async with asyncio.timeout(0.3):
+        async with asyncio.timeout(2):
             async with locked(Path(folder) / "locks" / "merge"):
                 pass
 

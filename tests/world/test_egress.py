@@ -358,7 +358,7 @@ def test_a_hundred_at_once() -> None:
 
     def waits(stream: Stream) -> None:
         stream.until(b"\r\n\r\n")
-        everybody.wait(30)  # nobody is answered before all have come
+        everybody.wait(120)  # nobody is answered before all have come
         stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
     with Upstream(waits) as upstream, serving(out([f"127.0.0.1:{upstream.port}"])) as served:
@@ -395,7 +395,7 @@ def test_an_upstream_that_never_answers_is_given_up() -> None:
         client.send(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n\r\n\r\n" % upstream.port)
         assert client.rest().startswith(b"HTTP/1.1 200 ")
         client.close()
-        assert gone.wait(30)
+        assert gone.wait(120)
         served.empty()
 
 
@@ -475,9 +475,9 @@ def test_when_the_client_leaves_the_other_side_is_left_too(tunnelled: bool) -> N
             client.until(b"\r\n\r\n")
         client.send(b"GET %b/ HTTP/1.1\r\n\r\n" % upstream.url.encode())
         client.until(b"more")
-        assert came.wait(30)
+        assert came.wait(120)
         client.close()
-        assert gone.wait(30)
+        assert gone.wait(120)
         served.empty()
 
 
@@ -495,7 +495,7 @@ def test_closing_ends_what_is_open() -> None:
             client.until(b"\r\n\r\n")
         assert client.rest() == b""
         client.close()
-        assert gone.wait(30)
+        assert gone.wait(120)
         with pytest.raises(ConnectionRefusedError):
             dial(served.port)
 

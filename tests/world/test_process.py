@@ -96,13 +96,14 @@ def test_a_limit_ends_the_whole_tree_even_if_it_does_not_want_to(limits: Limits,
 
 
 def test_a_talking_program_is_not_idle() -> None:
-    limits = Limits(idle_seconds=1.5, grace_seconds=0.2)
-    assert wait_for(Heard().follow("for i in $(seq 16); do echo $i; sleep 0.1; done", limits)).why == "exited"
+    limits = Limits(idle_seconds=3, grace_seconds=0.2)
+    assert wait_for(Heard().follow("for i in $(seq 32); do echo $i; sleep 0.1; done", limits)).why == "exited"
 
 
-def test_a_daemon_that_left_its_session_is_found_by_its_tag_and_told() -> None:
-    tag = f"tag-{os.getpid()}"
-    ended = wait_for(Heard().follow("setsid sleep 987 >/dev/null 2>&1 & echo started", tag=tag))
+def test_a_daemon_that_left_its_session_is_found_by_its_tag_and_told(tmp_path: Path) -> None:
+    tag, left = f"tag-{os.getpid()}", tmp_path / "left"
+    daemon = f"setsid sh -c 'touch {left}; exec sleep 987' >/dev/null 2>&1 &"
+    ended = wait_for(Heard().follow(f"{daemon} until [ -e {left} ]; do sleep 0.01; done; echo started", tag=tag))
     assert len(ended.leftovers) == 1
     assert not tagged(f"CORRAL_ATTEMPT={tag}")
 

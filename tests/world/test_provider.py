@@ -112,7 +112,7 @@ def test_an_answer_of_anthropic_is_metered_while_it_comes() -> None:
         stream.send(
             b'data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":7,"output_tokens":1}}}\n\n'
         )
-        go.wait(30)
+        go.wait(120)
         stream.send(b'data: {"type":"message_delta","usage":{"output_tokens":9}}\n\n')
 
     with proxies.Upstream(streams) as upstream, serving(provider(upstream.url, kept)) as served:
@@ -419,7 +419,7 @@ def test_when_the_agent_leaves_the_provider_is_left_too() -> None:
         client.send(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab")
         proxies.until(lambda: upstream.came, "it is connected")
         client.close()
-        assert gone.wait(30)
+        assert gone.wait(120)
         served.empty()
 
 

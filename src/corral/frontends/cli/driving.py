@@ -22,6 +22,7 @@ EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waitin
 
 def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool, as_json: bool) -> int:
     """Carry out `work` with progress on stderr; a signal stops the agents and keeps what they did."""
+    gc.freeze()  # what was loaded stays: it need not be looked through again and again
     gc.enable()
     engine = Engine()
     try:
