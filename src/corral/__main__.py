@@ -29,7 +29,7 @@ def _asked() -> int:
         return 0
     gc.disable()  # while modules load there is no garbage; commands that go on for long switch it on again
     if sys.argv[1:] == ["ls"] and _listed():
-        return
+        return 0
     from corral.frontends.cli import run_command_line  # noqa: PLC0415
 
     return run_command_line()
