@@ -83,8 +83,8 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
 async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
     """Take refs over from a bundle that was made on an agent's side: `name in it:ref here`.
 
-    Every object is looked at, and each that it names must be there. `git fetch` does neither with a bundle before
-    git 2.46, whatever its settings say, so this is done step by step.
+    Every object is looked at, and each that it names must be there. `git fetch` of git 2.39 does neither with a
+    bundle, whatever its settings say, so this is done step by step.
     """
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
