@@ -1,10 +1,13 @@
 """Runs that rest and go on; nodes that are done again, and only those that must be."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, nodes, run_flow, statuses, write
 from tests.rig.repository import Repo
+from tests.rig.server import waits_for
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -61,14 +64,23 @@ def test_a_node_that_is_none_is_refused_and_nothing_changes(corral: Corral, repo
 
 SLOW = """
 nodes:
-  a: {run: "echo a > a"}
-  b: {run: "sleep 3; echo b > b", needs: [a]}
-  c: {run: "echo c > c", needs: [b]}
+  a: {{run: "echo a > a"}}
+  b: {{run: "{until_told}; echo b > b", needs: [a]}}
+  c: {{run: "echo c > c", needs: [b]}}
 """
 
 
+def told_by(corral: Corral) -> Path:
+    """Return a file that commands in their box will see once it is there."""
+    folder = corral.root / "signs"
+    folder.mkdir()
+    corral.config(f'[scope]\nread = ["**", "{folder}/**"]')
+    return folder / "go"
+
+
 def test_a_run_rests_and_goes_on(corral: Corral, repo: Repo) -> None:
-    file = write(corral, SLOW)
+    go = told_by(corral)
+    file = write(corral, SLOW.format(until_told=waits_for(go)))
     with corral.going("flow", "run", file, "--repo", repo.folder, "--json") as run:
         until(lambda: _status(corral, "b") == "running", "b at work")
         paused = corral("pause", "@last")
@@ -80,6 +92,7 @@ def test_a_run_rests_and_goes_on(corral: Corral, repo: Repo) -> None:
     assert "paused by" in rested.json["reason"]
     unknown = corral("pause", "@last", "d")
     assert (unknown.code, "has no node `d`" in unknown.err) == (2, True)
+    go.touch()
     gone_on = corral("resume", "@last", "--json", cwd=repo.folder)
     assert gone_on.code == 0, gone_on
     assert set(statuses(gone_on).values()) == {"done"}
@@ -88,15 +101,17 @@ def test_a_run_rests_and_goes_on(corral: Corral, repo: Repo) -> None:
 
 
 def test_a_node_rests_while_others_go_on(corral: Corral, repo: Repo) -> None:
-    flow = """
+    go = told_by(corral)
+    flow = f"""
 nodes:
-  slow: {run: "sleep 2; echo s > s"}
-  other: {run: "sleep 4; echo o > o"}
-  last: {run: "echo l > l", needs: [slow]}
+  slow: {{run: "{waits_for(go)}; echo s > s"}}
+  other: {{run: "{waits_for(go)}; echo o > o"}}
+  last: {{run: "echo l > l", needs: [slow]}}
 """
     with corral.going("flow", "run", write(corral, flow), "--repo", repo.folder, "--json") as run:
         until(lambda: _status(corral, "slow") == "running", "slow at work")
         assert corral("pause", "@last", "last").code == 0
+        go.touch()
         rested = run.end()
     assert rested.json["status"] == "paused", rested
     assert statuses(rested) == {"slow": "done", "other": "done", "last": "paused"}

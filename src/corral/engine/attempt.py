@@ -344,9 +344,12 @@ class AttemptCourse:
             await self.toolbox.close(paused=self._paused)
         else:
             self.toolbox.mail.close()  # whoever goes on with it goes on with its children
+        # Said before its work is collected: whoever goes on after one more crash must know how it ended.
+        lost = Failure("crash", "corral was ended while it worked; its work is kept")
+        self.record.outcome, self.attempt.error = "stopped", lost
         if (self.folder / "work").exists():
             await self._collect()
-        await self._over(Verdict("stopped", Failure("crash", "corral was ended while it worked; its work is kept")))
+        await self._over(Verdict("stopped", lost))
 
     # --- the end
 

@@ -42,6 +42,8 @@ SAFE = (
 )  # fmt: skip
 
 
+#: What a person's own history may have long had, and what git itself refuses to follow when submodules are made.
+HARMLESS = ("zeroPaddedFilemode", "gitmodulesName", "gitmodulesUrl", "gitmodulesPath")
 FROM_FILE = 'tail -c "+$1" -- "$2" | { shift 2; "$@"; }'
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
@@ -206,7 +208,7 @@ class Repository:
 
     async def index_pack(self, file: Path, start: int) -> None:
         """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole."""
-        words = ["index-pack", "--strict=zeroPaddedFilemode=ignore", "--fix-thin", "--stdin"]
+        words = ["index-pack", f"--strict={','.join(f'{name}=ignore' for name in HARMLESS)}", "--fix-thin", "--stdin"]
         git = ["git", *SAFE, f"--git-dir={self.git_dir}", *words]
         argv = ["/bin/sh", "-c", FROM_FILE, "index", str(start + 1), str(file), *git]
         finished = await process.run(Start(argv=argv, env=ENV, cwd=str(self.folder), owner=self.owner))
