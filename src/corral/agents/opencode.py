@@ -30,6 +30,9 @@ HINTS: dict[ErrorClass, str] = {
     "context_too_long": "give it a smaller task or fewer files",
 }
 
+#: Of an MCP server; without it a server that is not there within 5 s is left out, and nobody is told.
+PATIENT = {"enabled": True, "timeout": 60_000}
+
 
 class OpenCode:
     facts = AgentFacts(
@@ -119,9 +122,9 @@ class OpenCode:
 
 def _server(server: McpServer) -> dict[str, object]:
     if server.url:
-        return {"type": "remote", "url": server.url, "headers": dict(server.headers), "oauth": False, "enabled": True}
+        return {"type": "remote", "url": server.url, "headers": dict(server.headers), "oauth": False, **PATIENT}
     command = [server.command, *server.args]
-    return {"type": "local", "command": command, "environment": dict(server.env), "enabled": True}
+    return {"type": "local", "command": command, "environment": dict(server.env), **PATIENT}
 
 
 def _filled(used: _Tokens | None) -> list[AgentEvent]:
