@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from corral.engine.merge import standing
-from corral.engine.merge.choices import Waiting
+from corral.engine.merge.waiting import Waiting
 from corral.errors import BadRequest, CorralError
 from corral.merging import MergeRecord, Place
 from corral.world import landing, merging

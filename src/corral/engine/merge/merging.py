@@ -10,8 +10,9 @@ from msgspec import Struct, structs
 
 from corral.engine.host import Host
 from corral.engine.merge import standing, taking
-from corral.engine.merge.choices import Choices, Waiting
+from corral.engine.merge.choices import Choices
 from corral.engine.merge.landing import Lander, Say
+from corral.engine.merge.waiting import Waiting
 from corral.engine.places import require
 from corral.engine.proof import checking
 from corral.engine.workplace import scoping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from corral.engine.merge.choices import Waiting
+from corral.engine.merge.waiting import Waiting
 from corral.events import Noted
 from corral.merging import MergeRecord
 from corral.model import OPEN, Entry

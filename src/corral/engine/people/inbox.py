@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.engine.merge import overdue
-from corral.engine.merge.choices import Waiting
+from corral.engine.merge.waiting import Waiting
 from corral.engine.people import answering
 from corral.errors import CorralError
 from corral.merging import MergeRecord
