@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
 from collections.abc import Generator
@@ -85,6 +84,8 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
         if found.merge.status == "merged":
+            import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
+
             found = asyncio.run(opened.merges.told(found))
         asked = opened.inbox.commands(found.run)
     if as_json:
