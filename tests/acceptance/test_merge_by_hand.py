@@ -160,3 +160,19 @@ def test_another_git_that_is_at_work_for_a_moment_is_waited_for(corral: Corral) 
     assert refused.code == 2
     assert "another git is at work" in refused.err
     assert lock.exists()
+
+
+def test_work_that_was_moved_on_or_whose_branch_was_merged_and_deleted_still_stands(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    repo.git("checkout", "--quiet", "-b", "feature")
+    run = work(corral, repo, "echo new > n.txt")["run"]
+    assert corral("merge", run).code == 0
+    repo.git("mv", "n.txt", "moved.txt")
+    repo.commit({"moved.txt": "quite another text\n"})
+    assert merge_state(corral)["status"] == "merged"
+    again = corral("merge", run)
+    assert not (repo.folder / "n.txt").exists(), again
+    repo.git("checkout", "--quiet", "main")
+    repo.git("merge", "--quiet", "feature")
+    repo.git("branch", "--delete", "feature")
+    assert merge_state(corral)["status"] == "merged"

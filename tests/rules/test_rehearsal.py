@@ -7,6 +7,7 @@ from corral.flow import Flow
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.flows.rehearsal import Rehearsal, rehearse
 from corral.rules.flows.stubs import read_stubs
+from corral.rules.strategies import approved
 
 TEXT = """
 nodes:
@@ -140,3 +141,17 @@ def test_stubs_that_make_no_sense(pair: str, words: str) -> None:
 def test_stub_files_that_make_no_sense(text: str) -> None:
     with pytest.raises(BadRequest):
         play(file=text)
+
+
+def test_nothing_begins_that_a_person_did_not_approve() -> None:
+    text = """
+nodes:
+  build: {task: b}
+  tidy: {task: t, needs: [{node: build, on: always}]}
+  mend: {task: m, needs: [{node: build, on: failure}]}
+  last: {task: l, needs: [tidy]}
+"""
+    made = approved(flow(text), 60.0, "May it?")
+    played = rehearse(made, None, read_stubs(["approve=no"], "", made), None)
+    assert [step.node for step in played.steps if "skipped" not in step.words] == ["approve"]
+    assert [step.node for step in rehearse(made, None, None, None).steps][:2] == ["approve", "build"]

@@ -96,7 +96,9 @@ def approved(flow: Flow, deadline_seconds: float, why: str) -> Flow:
     taken = {node.id for node in flow.nodes}
     name = next(name for name in ("approve", *(f"approve-{number}" for number in range(2, 99))) if name not in taken)
     gate = Node(id=name, kind="gate", task=Task(prompt=why), gate=Gate(deadline_seconds=deadline_seconds))
-    nodes = [node if node.needs else structs.replace(node, needs=(Edge(name),)) for node in flow.nodes]
+    # What needs a node only to be over, however it ended, would begin after one that is skipped.
+    held = {node.id for node in flow.nodes if not node.needs or any(edge.on == "always" for edge in node.needs)}
+    nodes = [structs.replace(node, needs=(Edge(name), *node.needs)) if node.id in held else node for node in flow.nodes]
     return structs.replace(flow, nodes=(*nodes, gate))
 
 

@@ -43,7 +43,11 @@ SAFE = (
 
 
 #: What a person's own history may have long had, and what git itself refuses to follow when submodules are made.
-HARMLESS = ("zeroPaddedFilemode", "gitmodulesName", "gitmodulesUrl", "gitmodulesPath")
+HARMLESS = (
+    "zeroPaddedFilemode", "gitmodulesName", "gitmodulesUrl", "gitmodulesPath",
+    "missingNameBeforeEmail", "missingSpaceBeforeEmail", "badEmail", "missingEmail",
+    "missingSpaceBeforeDate", "zeroPaddedDate", "badDate", "badDateOverflow", "badTimezone", "nulInCommit",
+)  # fmt: skip
 FROM_FILE = 'tail -c "+$1" -- "$2" | { shift 2; "$@"; }'
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule

@@ -273,6 +273,17 @@ async def has_some(repository: Repository, branch: str, before: str, after: str)
     return None if merged.conflicts else False
 
 
+async def only_adds(repository: Repository, before: str, after: str) -> bool:
+    """Tell whether from one commit to another files came, and none that was there before changed."""
+    return not await repository.text("diff", "--name-only", "--no-renames", "--diff-filter=a", before, after, "--")
+
+
+async def branches_with(repository: Repository, commit: str) -> bool:
+    """Tell whether a branch of the person's has a commit in its history."""
+    words = ("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads", "refs/remotes")
+    return any(not name.startswith("refs/heads/corral/") for name in (await repository.text(*words)).split())
+
+
 async def reverted(repository: Repository, branch: str, before: str, after: str) -> bool:
     """Tell whether the commits from one to another were reverted in a branch, by what `git revert` says of itself."""
     listed = await repository.text("rev-list", "--no-merges", f"{before}..{after}", "--")

@@ -51,14 +51,14 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
     ]
     done: list[Cleaned] = []
     for run, why in sorted(rules.chosen(ended, limits, time.time()).items()):
-        for record in attempts[run]:
-            cleaned = await _attempt(store, records[run], record, why, dry=dry)
-            if cleaned.removed or cleaned.trouble:
-                done.append(cleaned)
-        if not dry:
+        found = [await _attempt(store, records[run], record, why, dry=dry) for record in attempts[run]]
+        done += [each for each in found if each.removed or each.trouble]
+        # A run that a budget stopped may still go on, from what its agents said.
+        if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
             history.forget_words(store, run)
     if not dry:
-        store.give_back()
+        if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
+            store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
     return done

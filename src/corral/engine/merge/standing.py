@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from msgspec import UNSET, structs
 
 from corral.engine.places import repository_of
+from corral.errors import CorralError
 from corral.merging import MergeRecord
 from corral.model import MergeState, Run
 from corral.world import merging
@@ -32,9 +34,10 @@ async def _stands(repository: Repository, tip: str, before: str, after: str) -> 
     if None in [await repository.commit_of(commit) for commit in (before, after)]:
         return False  # nobody needs these commits any more
     has = await merging.has_some(repository, tip, before, after)
-    if has is not None:
-        return has
     there = await merging.is_ancestor(repository, after, tip)
+    # Files that only came with it and are not there any more may as well have been moved: then history must say it.
+    if has or (has is False and not (there and await merging.only_adds(repository, before, after))):
+        return has
     return there and not await merging.reverted(repository, tip, before, after)
 
 
@@ -49,7 +52,11 @@ async def told(store: Store, run: Run) -> Run:
     if record is None or record.before == record.after:
         return run
     repository = repository_of(store.run(run.run).plan, store.folder)
-    words = await taken_back(repository, record) if repository.git_dir.exists() else ""
+    words = ""
+    with contextlib.suppress(CorralError):  # what cannot be found out now is told as it is stored
+        words = await taken_back(repository, record) if repository.git_dir.exists() else ""
+        if words and record.after and await repository.commit_of(record.ref) is None:  # perhaps merged, and deleted
+            words = "" if await merging.branches_with(repository, record.after) else words
     if words and run.merge.others:
         first, *rest = run.merge.others
         run.merge = structs.replace(first, others=tuple(rest) or UNSET)

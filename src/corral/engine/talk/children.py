@@ -35,6 +35,8 @@ SPAWNED = (
     "ask for them with child_result."
 )
 
+ENDED = "These that you spawned have ended without a result; spawn what you still need anew."
+
 
 class Children:
     """The children of one attempt."""
@@ -113,10 +115,13 @@ class Children:
     def words(self) -> str:
         """Return what an agent must know that goes on where another was cut off."""
         told: list[str] = []
+        lost: list[str] = []
         for child in self._office.lineage.below_attempt(self._attempt):
             run = self._office.store.run(child.run)
-            told.append(f"- {child.run} ({run.status}): {' '.join(run.plan.flow.title.split())[:MOST_TITLE]}")
-        return "\n".join([SPAWNED, *told]) if told else ""
+            words = f"- {child.run} ({run.status}): {' '.join(run.plan.flow.title.split())[:MOST_TITLE]}"
+            (told if run.status in (*OPEN, "done", "partial") else lost).append(words)
+        parts = [[SPAWNED, *told] if told else [], [ENDED, *lost] if lost else []]
+        return "\n".join(line for part in parts for line in part)
 
     def abandon(self) -> None:
         for child in self._office.lineage.below_attempt(self._attempt):

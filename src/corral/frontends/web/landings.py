@@ -66,6 +66,8 @@ class Landings:
                 landing.said.append("settled and merged" if record.state == "merged" else "it is left to you")
         except CorralError as error:
             landing.trouble = error
+        except Exception as error:  # noqa: BLE001 -- whoever looks must be told, also of what nobody foresaw
+            landing.trouble = CorralError(f"{type(error).__name__}: {error}")
         except asyncio.CancelledError:
             landing.trouble = CorralError("the server was ended meanwhile", hint="merge it again: nothing is half done")
             raise

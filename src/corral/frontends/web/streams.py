@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from corral.engine.engine import Engine
 from corral.engine.looking.document import moment
 from corral.engine.watching import Bell, bell_of
+from corral.errors import CorralError
 from corral.events import Heard
 from corral.frontends.web.auth import Caller
 from corral.frontends.web.problems import Refused
@@ -183,7 +185,8 @@ class Hub:
         while True:
             await bell.listen(1.0)
             self._wake.set()
-            self._see_out()
+            with suppress(CorralError):  # it is looked at again a moment later; what is new must still be told
+                self._see_out()
 
     def _see_out(self) -> None:
         """Tell nothing more to those whose token was revoked, or who logged out, since they came."""
