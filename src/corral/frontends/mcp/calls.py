@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from corral.frontends.mcp.visitors import Visitor
 from corral.model import Entry, Run
 
 MOST_MESSAGE = 300
+MOST_AT_ONCE = 5  #: messages about what came together
 LEFT_TO_PERSON = ("waiting", "over_budget")  #: nobody drives these; an answer lets them go on
 
 
@@ -134,14 +136,12 @@ class Call:
         return None
 
     async def _tell(self, new: Sequence[Stored]) -> None:
-        """Say how far it is: the last of what is new that has words."""
-        for stored in reversed(new):
-            words = event_words(stored.event())
-            if words:
-                place = f"{stored.node}: " if stored.node else ""
-                message = one_line(place + words, MOST_MESSAGE)
-                await self._context.session.report_progress(float(stored.seq), None, message)
-                break
+        """Say how far it is: the last few of what is new that have words."""
+        worded = ((stored, words) for stored in reversed(new) if (words := event_words(stored.event())))
+        for stored, words in reversed(list(itertools.islice(worded, MOST_AT_ONCE))):
+            place = f"{stored.node}: " if stored.node else ""
+            message = one_line(place + words, MOST_MESSAGE)
+            await self._context.session.report_progress(float(stored.seq), None, message)
         if new:
             self._told = new[-1].seq
 
