@@ -39,7 +39,7 @@ spend = 0.01
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.night("more of the same kills"))])
 def test_killed_at_random_moments_a_run_goes_on_as_if_nothing_had_happened(corral: Corral, half: int) -> None:
     chance = random.Random(half)
     agent = corral.script(SCRIPT)
