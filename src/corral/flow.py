@@ -15,6 +15,8 @@ Select = Literal["evidence", "cheapest", "first"]
 Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
 MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
 
+TIMEOUT_SECONDS, IDLE_SECONDS = 3600.0, 900.0  #: of an attempt, where nobody says otherwise
+
 
 def short(model: str) -> str:
     """Shorten a model that is a file, as the scripted agent's is, to its name."""
@@ -67,9 +69,19 @@ class Task(Struct, frozen=True, kw_only=True):
     unchanged_ok: bool = False  #: changing something and changing nothing are both fine: commands, answers
     budget_usd: float | None = None
     max_tokens: int | None = None
-    timeout_seconds: float = 3600.0
-    idle_seconds: float = 900.0
+    timeout_seconds: float | None = None  #: None: nobody said one yet; a run that was submitted has one
+    idle_seconds: float | None = None
     retries: int | None = None  #: None: the default number, for failures that pass by themselves only
+
+    @property
+    def time_limit_seconds(self) -> float:
+        """How long one attempt may take."""
+        return TIMEOUT_SECONDS if self.timeout_seconds is None else self.timeout_seconds
+
+    @property
+    def idle_limit_seconds(self) -> float:
+        """How long an agent may be silent."""
+        return IDLE_SECONDS if self.idle_seconds is None else self.idle_seconds
 
 
 class Edge(Struct, frozen=True):

@@ -148,7 +148,6 @@ class _Reader:
 
     def _task(self, kind: str, table: Table, merged: Table) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
-        standard = Task(prompt="")
         role = merged.text("role")
         if role and self._known.roles is not None and role not in self._known.roles:
             merged.wrong(f"no role is called `{role}`", "known: " + ", ".join(sorted(self._known.roles)), "role")
@@ -161,8 +160,8 @@ class _Reader:
             skills=tuple((name, "") for name in merged.texts("skills")),
             read_only=merged.flag("read_only"),
             budget_usd=_usd(merged, "budget"),
-            timeout_seconds=merged.duration("timeout") or standard.timeout_seconds,
-            idle_seconds=merged.duration("idle") or standard.idle_seconds,
+            timeout_seconds=merged.duration("timeout"),
+            idle_seconds=merged.duration("idle"),
             retries=merged.whole("retries", least=0),
         )
 
