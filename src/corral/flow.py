@@ -94,8 +94,9 @@ class Edge(Struct, frozen=True):
 class Repeat(Struct, frozen=True, kw_only=True):
     """Do a node again, each time from where the last one stopped, until something holds."""
 
-    until: str = "checks"  #: `checks`, or an expression
+    until: str = "checks"  #: `checks` (for a command: it succeeds), or an expression
     most: int = 3
+    delay_seconds: float = 0.0  #: between two rounds
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -125,6 +126,8 @@ class Node(Struct, frozen=True, kw_only=True):
     when: str | None = None  #: it starts only if this holds, else it is skipped
     around: tuple[tuple[str, str], ...] = ()  #: the same of flows it stands in: their node, and what must hold
     for_each: str | None = None  #: it is done once for each item of this list
+    items: tuple[Any, ...] | None = None  #: the same for a list that stands in the file
+    matrix: bool = False  #: `items` are the combinations of a matrix
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     repeat: Repeat | None = None
     gate: Gate | None = None
@@ -136,6 +139,11 @@ class Node(Struct, frozen=True, kw_only=True):
     )
     reduce: Reducer | None = None  #: how the outputs of its items or lanes become one
     share: float | None = None  #: of the flow's budget, between 0 and 1
+
+    @property
+    def fans_out(self) -> bool:
+        """Tell whether it is done once for each item of a list."""
+        return self.for_each is not None or self.items is not None
 
 
 class Flow(Struct, frozen=True, kw_only=True):

@@ -90,9 +90,10 @@ def test_every_name_of_a_node_can_be_asked_for(node: str, field: str, value: int
 @given(some.text(alphabet="ab-_.=!<>&|()[]'\" 01\u01c0\u01c1\u00e9\x00\n", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        Expression(text).names()
+        words = "".join(Expression(text).names())
     except Wrong as wrong:
-        assert "\u01c0" not in str(wrong) or "\u01c0" in text
+        words = str(wrong)
+    assert "\u01c0" not in words or "\u01c0" in text
 
 
 @pytest.mark.parametrize("word", sorted({*keyword.kwlist} - {"and", "or", "not", "in", "is", "True", "False", "None"}))

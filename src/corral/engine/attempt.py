@@ -255,7 +255,9 @@ class AttemptCourse:
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
-        self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
+        self.attempt.output, verdict = judge.of_output(
+            verdict, ended, self.node.output, command=self.node.kind == "run"
+        )
         purse = self.recorder.purse
         if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())

@@ -56,6 +56,11 @@ class Expression:
         found = [_path(part) for part in ast.walk(self._tree) if isinstance(part, ast.Attribute | ast.Subscript)]
         return [path[1:] if path[0] == "nodes" else path for path in found if path]
 
+    def whole_path(self) -> tuple[str, ...]:
+        """Return the path that it is, as `plan.output.files`; nothing, if it is anything else."""
+        path = _path(self._tree)
+        return path[1:] if path[:1] == ("nodes",) else path
+
     def value(self, known: Mapping[str, Any]) -> Any:
         return _value(self._tree, known)
 

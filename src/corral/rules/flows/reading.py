@@ -9,20 +9,20 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
-from corral.rules.flows import checking, context, filling, shapes
+from corral.rules.flows import checking, context, filling, matrix, shapes
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
-COMMON = ("needs", "when", "for_each")
+COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
     "budget", "share", "output", "repeat", "select", "scorers", "judge", "reduce",
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
-    "run": ("timeout", "idle", "retries", "checks"),
+    "run": ("timeout", "idle", "retries", "checks", "output", "repeat"),
     "gate": ("default", "deadline"),
     "merge": (),
     "flow": ("with",),
@@ -111,7 +111,7 @@ class _Reader:
             if name in given:
                 self.inputs[self._prefix + name] = given[name]
             elif table.has("default"):
-                self.inputs[self._prefix + name] = table.plain("default")
+                self.inputs[self._prefix + name] = table.entries["default"][1].as_written()
             else:
                 self.inputs[self._prefix + name] = f"<{name}>"
                 if not self._known.draft:
@@ -127,11 +127,13 @@ class _Reader:
             return []
         table.only((kinds[0], *COMMON, *OWN[kinds[0]]))
         needs = self._needs(table)
-        when, for_each = table.expression("when"), table.listing("for_each")
+        when = table.expression("when")
         if kinds[0] == "flow":
-            if for_each is not None:
-                table.wrong("a nested flow is done once", "put `for_each` at a node in it", "for_each")
+            for key in ("for_each", "matrix"):
+                if table.has(key):
+                    table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
             return self._nested(name, table, needs, when)
+        for_each, items = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
         node = Node(
@@ -141,10 +143,14 @@ class _Reader:
             needs=needs,
             when=when,
             for_each=for_each,
+            items=items,
+            matrix=table.has("matrix"),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
-        return [self._with_agents(node, merged, table) if kinds[0] == "task" else node]
+        if kinds[0] == "task":
+            return [self._with_agents(_shaped(node, merged), merged, table)]
+        return [_shaped(node, table) if kinds[0] == "run" else node]  # `defaults` mean agents by these
 
     def _task(self, kind: str, table: Table, merged: Table) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
@@ -175,22 +181,11 @@ class _Reader:
                 table.wrong(f"`{key}` names nobody", "name one or more: race: [claude, codex]", key)
         choices = [choice for text in named for choice in self._choices(text, merged)]
         share = merged.number("share")
-        repeat = merged.table("repeat")
-        if repeat:
-            repeat.only(("until", "most"))
-        output = merged.plain("output")
         return structs.replace(
             node,
             agent=choices[0] if choices else AgentChoice(""),
             rivals=tuple(choices[1:]),
             fallback=tuple(choice for text in merged.texts("fallback") for choice in self._choices(text, merged)),
-            output=merged.guarded("output", lambda: shapes.schema(output)) if output is not None else None,
-            repeat=Repeat(
-                until="checks" if repeat.text("until") == "checks" else repeat.expression("until") or "checks",
-                most=repeat.whole("most", least=1) or 3,
-            )
-            if repeat
-            else None,
             select=merged.one_of("select", ("evidence", "cheapest", "first")) or "evidence",
             scorers=merged.texts("scorers"),
             judge=next((choice for text in merged.texts("judge") for choice in self._choices(text, merged)), None),
@@ -234,7 +229,7 @@ class _Reader:
         if text is None:
             table.wrong(f"there is no flow `{file}`", "a file beside this one, or one in .corral/flows", "flow")
             return []
-        given = cast("dict[str, Any]", table.plain("with") or {})
+        given = cast("dict[str, Any]", table.entries["with"][1].as_written() if table.plain("with") else {})
         texts = " ".join(value for value in given.values() if isinstance(value, str))
         self._views[name] = Node(id=name, kind="join", task=Task(prompt=texts), needs=needs, when=when)
         known = structs.replace(self._known, draft=False)  # what it is given stands in this file
@@ -256,6 +251,34 @@ class _Reader:
         ]
         last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
+
+
+def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
+    """Read for which items a node is done: an expression for a list, or the items themselves."""
+    if table.has("matrix"):
+        if table.has("for_each"):
+            table.wrong("a node has either `for_each` or `matrix`", "", "matrix")
+        return None, matrix.read_matrix(table)
+    if isinstance(table.plain("for_each"), list):
+        return None, matrix.read_list(table)
+    return table.expression("for_each"), None
+
+
+def _shaped(node: Node, table: Table) -> Node:
+    """Put in what a node that works is asked for: the shape of its output, and until when it is repeated."""
+    output, repeat = table.plain("output"), table.table("repeat")
+    shape = table.guarded("output", lambda: shapes.schema(output)) if output is not None else None
+    return structs.replace(node, output=shape, repeat=_repeat(repeat) if repeat else None)
+
+
+def _repeat(table: Table) -> Repeat:
+    table.only(("until", "most", "delay"))
+    simple = table.plain("until") in (None, "checks", "success")
+    return Repeat(
+        until="checks" if simple else table.expression("until") or "checks",
+        most=table.whole("most", least=1) or 3,
+        delay_seconds=table.duration("delay") or 0.0,
+    )
 
 
 def _spot(table: Table) -> Spot:

@@ -26,6 +26,7 @@ class Place(Struct, frozen=True):
     value: Any  #: None, bool, int, float, str, list[Place], or dict[str, tuple of key's and value's Place]
     line: int
     column: int
+    written: str = ""  #: a number as it stands in the file
 
     def plain(self) -> Any:
         """Return the value without places."""
@@ -35,6 +36,19 @@ class Place(Struct, frozen=True):
         return (
             [each.plain() for each in cast("list[Place]", self.value)] if isinstance(self.value, list) else self.value
         )
+
+    def as_written(self, *, decimals: bool = False) -> Any:
+        """Return the value without places; a number that would lose digits (`3.10`, `007`) stays text as written.
+
+        With `decimals`, every number with a point or an exponent does: in a list of versions all are texts then.
+        """
+        if isinstance(self.value, dict):
+            table = cast("dict[str, tuple[Place, Place]]", self.value)
+            return {key: place.as_written(decimals=decimals) for key, (_, place) in table.items()}
+        if isinstance(self.value, list):
+            return [each.as_written(decimals=decimals) for each in cast("list[Place]", self.value)]
+        loses = self.written and str(self.value) != self.written
+        return self.written if loses or (decimals and isinstance(self.value, float)) else self.value
 
 
 class Spot(Struct, frozen=True):
@@ -112,7 +126,9 @@ def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     match kind:
         case "ScalarEvent":
-            return Place(event.value if event.style else _plain(event.value), line, column)
+            value = event.value if event.style else _plain(event.value)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return Place(value, line, column, event.value if number else "")
         case "SequenceStartEvent":
             items: list[Place] = []
             while type(inner := next(events)).__name__ != "SequenceEndEvent":
