@@ -87,7 +87,7 @@ def ending_value(text: str) -> list[Any]:
     if whole := _value(text):
         return whole
     line = text.rpartition("\n")[2]
-    if alone := _value(line):
+    if not line.startswith((" ", "\t")) and (alone := _value(line)):
         return alone
     work = 0
     for begin in reversed([found.start() for found in re.finditer(r"^[\[{]", text, re.MULTILINE)]):

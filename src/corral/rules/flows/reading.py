@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from msgspec import Struct, structs
@@ -75,12 +76,16 @@ class _Reader:
         self._inputs(top, given)
         nodes: list[Node] = []
         places: dict[str, Place] = {}
-        for name, table in top.tables("nodes"):
+        listed = isinstance(top.plain("nodes"), list)
+        if listed:
+            hint = "write each as `NAME: {task: ...}`, without a dash before it"
+            top.wrong("`nodes` is a table of nodes by name, not a list", hint, "nodes")
+        for name, table in () if listed else top.tables("nodes"):
             if not re.fullmatch(r"[A-Za-z][\w-]{0,63}", name):
                 table.wrong(f"`{name}` cannot be the name of a node", "letters, digits, - and _; a letter first")
             nodes += self._node(self._prefix + name, table, defaults)
             places[self._prefix + name] = table.place
-        if not nodes:
+        if not nodes and not listed:
             top.wrong("there are no nodes", "nodes: {main: {task: ...}}")
         if len(nodes) > MOST_NODES:
             top.wrong(f"there are more than {MOST_NODES} nodes", "use for_each, or several flows")
@@ -156,7 +161,7 @@ class _Reader:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
         role = merged.text("role")
         if role and self._known.roles is not None and role not in self._known.roles:
-            merged.wrong(f"no role is called `{role}`", "known: " + ", ".join(sorted(self._known.roles)), "role")
+            merged.wrong(f"no role is called `{role}`", _similar(role, self._known.roles), "role")
         return Task(
             prompt=text,
             type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
@@ -179,29 +184,33 @@ class _Reader:
         for key in ("race", "agent"):
             if table.plain(key) == []:
                 table.wrong(f"`{key}` names nobody", "name one or more: race: [claude, codex]", key)
-        choices = [choice for text in named for choice in self._choices(text, merged)]
+        key = "race" if racing else "agent"
+        choices = [choice for text in named for choice in self._choices(text, merged, key)]
         share = merged.number("share")
         return structs.replace(
             node,
             agent=choices[0] if choices else AgentChoice(""),
             rivals=tuple(choices[1:]),
-            fallback=tuple(choice for text in merged.texts("fallback") for choice in self._choices(text, merged)),
+            fallback=tuple(
+                choice for text in merged.texts("fallback") for choice in self._choices(text, merged, "fallback")
+            ),
             select=merged.one_of("select", ("evidence", "cheapest", "first")) or "evidence",
             scorers=merged.texts("scorers"),
-            judge=next((choice for text in merged.texts("judge") for choice in self._choices(text, merged)), None),
+            judge=next(
+                (choice for text in merged.texts("judge") for choice in self._choices(text, merged, "judge")), None
+            ),
             reduce=merged.one_of("reduce", ("first", "last", "concat", "merge", "list", "preferred")),
             share=share / 100 if share is not None and share > 1 else share,
         )
 
-    def _choices(self, text: str, table: Table) -> list[AgentChoice]:
+    def _choices(self, text: str, table: Table, key: str) -> list[AgentChoice]:
         """Read `claude`, `claude:opus`, `claude@work`, `claude*3`, `acp:gemini`."""
         match = re.fullmatch(r"((?:acp:)?[^:*@\s]+)(?:@([\w.-]+))?(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
         if not match:
-            table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", "agent")
+            table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", key)
             return []
         if self._known.agents is not None and match.group(1) not in self._known.agents:
-            known = ", ".join(sorted(self._known.agents))
-            table.wrong(f"no agent is called `{match.group(1)}`", f"known: {known}", "agent")
+            table.wrong(f"no agent is called `{match.group(1)}`", _similar(match.group(1), self._known.agents), key)
         return [AgentChoice(match.group(1), match.group(3), match.group(2))] * int(match.group(4) or 1)
 
     def _needs(self, table: Table) -> tuple[Edge, ...]:
@@ -251,6 +260,12 @@ class _Reader:
         ]
         last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that nobody has: the one that is nearly the same, or all."""
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(sorted(known))
 
 
 def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:

@@ -35,9 +35,10 @@ def _token(found: re.Match[str]) -> str:
     word = found.group("name")
     if word is None:
         return found.group()
-    field = found.string[: found.start()].rstrip().endswith(".")
-    if keyword.iskeyword(word) and (field or word not in OURS):
-        return word + OWN
+    if keyword.iskeyword(word):
+        field = found.string[: found.start()].rstrip().endswith(".")
+        begins = found.string[found.end() :].startswith(".") or found.string.strip() == word
+        return word + OWN if field or (begins and word not in OURS) else word
     return word.replace("-", DASH)
 
 

@@ -92,7 +92,11 @@ class Table:
         try:
             return read()
         except (Wrong, ValueError, BadRequest) as error:
-            self.wrong(f"`{name}`: {error}", error.hint if isinstance(error, BadRequest) else "", name)
+            self.wrong(
+                f"`{name}`: {str(error).removeprefix(f'{name}: ')}",
+                error.hint if isinstance(error, BadRequest) else "",
+                name,
+            )
             return None
 
     def texts(self, name: str) -> tuple[str, ...]:
