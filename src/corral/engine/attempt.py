@@ -48,7 +48,7 @@ class AttemptCourse:
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
-        self._questions = Questions(self.recorder, self._desk, node.task.idle_seconds, self)
+        self._questions = Questions(self.recorder, self._desk, node.task.idle_limit_seconds, self)
         self._turns = Turns(recorder, node, host, toolbox)
 
     async def carry_out(self) -> None:
@@ -165,8 +165,8 @@ class AttemptCourse:
 
     def _limits(self) -> Limits:
         task, scope = self.node.task, self.host.boxes.fitted.scope
-        seconds = min(task.timeout_seconds, scope.timeout_seconds or task.timeout_seconds)
-        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+        seconds = min(task.time_limit_seconds, scope.timeout_seconds or task.time_limit_seconds)
+        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self._has_tools() else None
@@ -250,11 +250,14 @@ class AttemptCourse:
         ended = self.recorder.ended
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
-        limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
+        task = self.node.task
+        limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
-        self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
+        self.attempt.output, verdict = judge.of_output(
+            verdict, ended, self.node.output, command=self.node.kind == "run"
+        )
         purse = self.recorder.purse
         if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())

@@ -27,11 +27,10 @@ from corral.events import (
     Said,
     Spent,
 )
-from corral.flow import Flow, Node
+from corral.flow import IDLE_SECONDS, Flow, Node
 from corral.model import OPEN, Status
 from corral.rules.flows.layout import layers
 
-IDLE_SECONDS = 900.0  #: of a node that nobody told of
 Mood = Literal["at work", "stale", "blocked"]
 
 
@@ -182,7 +181,7 @@ class Board:
             who = (moved.reason if moved else None) or attempt
             working = Working(attempt=attempt, node=node, who=who, started=at, heard=at)
             if known := self._nodes.get(node) or self._nodes.get(node.rpartition(".")[0]):
-                working.idle_seconds = known.task.idle_seconds
+                working.idle_seconds = known.task.idle_limit_seconds
             self.working[attempt] = working
         working.hear(event, at)
 

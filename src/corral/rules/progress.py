@@ -30,7 +30,7 @@ class Progress:
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
         self._results = Results(flow)
-        asking = [node for node in flow.nodes if node.when or node.around or node.for_each or node.repeat]
+        asking = [node for node in flow.nodes if node.when or node.around or node.fans_out or node.repeat]
         if flow.fills:
             asking += [node for node in flow.nodes if fills(flow, node)]
         self.told = bool(asking)  #: whether anybody asks for results
@@ -64,7 +64,8 @@ class Progress:
         if node not in self.items:
             return self._results.seen_from(node)
         group, item, place = self.items[node]
-        return self._results.seen_from(group, {"item": item, "index": place})
+        own = {"item": item, "index": place, **({"matrix": item} if self.nodes[group].matrix else {})}
+        return self._results.seen_from(group, own)
 
     # --- what came before it
 
