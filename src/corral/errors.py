@@ -7,6 +7,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 
+MOST_NAME = 80
+
+
+def shortened(name: str) -> str:
+    """Return a name as a message shows it: of a very long one the beginning and its length."""
+    return name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}... ({len(name)} characters)"
+
+
 class CorralError(Exception):
     """Our fault, or the machine's: a front end prints it as `error:` with its `hint:` and exits with `exit_code`."""
 

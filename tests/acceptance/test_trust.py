@@ -108,3 +108,15 @@ def test_a_workspace_setup_needs_trust(corral: Corral) -> None:
     assert refused.code == 2
     assert "corral.toml:1" in refused.err
     assert corral.run(repo, "t", "--agent", "mine", "--trust").code == 0
+
+
+def test_a_role_in_an_agents_table_needs_trust(corral: Corral) -> None:
+    corral.agent("mine", 'printf "%s" "$1" > x')
+    files = {"corral.toml": '[agents.mine]\nrole = "house"\n', ".corral/roles/house.md": "Our house.\n"}
+    repo = corral.repo(files=files)
+    refused = corral.run(repo, "t", "--agent", "mine")
+    assert refused.code == 2
+    assert "corral.toml:1" in refused.err
+    trusted = corral.run(repo, "t", "--agent", "mine", "--trust")
+    assert trusted.code == 0, trusted
+    assert repo.read(trusted.attempt["commit"], "x").startswith("Our house.")

@@ -55,6 +55,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         limits=policies.slot_limits(mine, theirs),
         routing=(*policies.routing(mine), *policies.routing(theirs)),
         complexity=policies.complexity(mine, theirs),
+        trusted=trusted,
         untrusted=untrusted,
     )
 

@@ -61,4 +61,5 @@ class Config(Struct, frozen=True, kw_only=True):
     limits: SlotLimits = SlotLimits()
     routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     complexity: ComplexityTable = ComplexityTable()
+    trusted: bool = False  #: the person trusts the repository's file and what it starts
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted

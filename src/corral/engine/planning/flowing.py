@@ -295,7 +295,9 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     task = structs.replace(task, checks=task.checks or _recorded(node))
-    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+    # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
+    theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
+    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo, theirs_first=theirs))
 
 
 def _recorded(node: Node) -> tuple[str, ...]:
@@ -339,12 +341,12 @@ def _timed(task: Task, request: Request, settings: Config) -> Task:
     return task
 
 
-def _briefed(task: Task, profile: AgentProfile, repo: Path) -> Task:
+def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
     """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
     role = task.role or profile.role
     names = [name for name, _ in task.skills]
     skills = briefing.skills(names, repo)
-    words = [briefing.role(role, repo)] if role else []
+    words = [briefing.role(role, repo, theirs_first=theirs_first)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
     offered = briefing.offered(names, repo)
