@@ -1,5 +1,6 @@
 """Roles and skills of a repository: no link is followed, and a clone replaces no built-in role."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from corral.world import linkless
 from corral.world.linkless import Linked
 
 SECRET = "the key of the user"
+
+
+pytestmark = pytest.mark.usefixtures("user")
 
 
 @pytest.fixture
@@ -69,16 +73,14 @@ def test_links_that_appear_later_are_left_out_of_the_copy(user: Path, repo: Path
     assert dict(linkless.files(Path(found.folder), 1000)) == {}
 
 
-def test_a_pipe_is_no_role(user: Path, repo: Path) -> None:
-    import os  # noqa: PLC0415
-
+def test_a_pipe_is_no_role(repo: Path) -> None:
     (repo / ".corral/roles").mkdir(parents=True)
     os.mkfifo(repo / ".corral/roles/x.md")
     with pytest.raises(BadRequest, match="no role"):
         briefing.role("x", repo, theirs_first=True)
 
 
-def test_a_clone_replaces_no_role_that_nobody_asked_it_for(user: Path, repo: Path) -> None:
+def test_a_clone_replaces_no_role_that_nobody_asked_it_for(repo: Path) -> None:
     (repo / ".corral/roles").mkdir(parents=True)
     for name in ("developer", "house"):
         (repo / f".corral/roles/{name}.md").write_text("Theirs.")
@@ -88,7 +90,7 @@ def test_a_clone_replaces_no_role_that_nobody_asked_it_for(user: Path, repo: Pat
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x" * 100_000, "..", ".", "a/b", "a\0b", "\udcff", "é" * 200, ""])
-def test_an_impossible_name_is_refused_in_a_short_line(user: Path, repo: Path, name: str) -> None:
+def test_an_impossible_name_is_refused_in_a_short_line(repo: Path, name: str) -> None:
     with pytest.raises(BadRequest) as role:
         briefing.role(name, repo, theirs_first=True)
     with pytest.raises(BadRequest) as skill:

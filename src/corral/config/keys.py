@@ -92,5 +92,6 @@ KEYS: dict[str, tuple[str, ...]] = {
 LISTS = ("hooks", "routing")  #: of tables
 
 
-#: What can send a key somewhere, start a program or choose what an agent is told to be: from a repository it counts only once its file is trusted.
+#: What can send a key somewhere, start a program or choose an agent's role.
+#: From a repository it counts only once its file is trusted.
 POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "account", "rotate", "role")

@@ -24,7 +24,16 @@ def person_file() -> Path:
 
 
 def fingerprint(path: Path, content: bytes | None = None) -> str:
-    """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
-    import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
+    """Return what is remembered when a person trusts a file: where it lies, every byte in it, and what it starts."""
+    from corral.config import started  # noqa: PLC0415 -- as below: commands that only look at runs start without it
 
-    return hashlib.sha256(str(path).encode() + b"\0" + (path.read_bytes() if content is None else content)).hexdigest()
+    content = path.read_bytes() if content is None else content
+    starts = started.digest(path.parent, content)
+    return file_mark(path, content + b"\0" + starts if starts else content)
+
+
+def file_mark(path: Path, content: bytes) -> str:
+    """Return a mark of where a file lies and of every byte in it."""
+    import hashlib  # noqa: PLC0415
+
+    return hashlib.sha256(str(path).encode(errors="surrogateescape") + b"\0" + content).hexdigest()
