@@ -23,6 +23,22 @@ def person_file() -> Path:
     return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether a file is there; one with an impossible name is not."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; one with an impossible name is not."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def fingerprint(path: Path, content: bytes | None = None) -> str:
     """Return what is remembered when a person trusts a file: where it lies, every byte in it, and what it starts."""
     from corral.config import started  # noqa: PLC0415 -- as below: commands that only look at runs start without it

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint
+from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder
 from corral.config.shapes import Config
+from corral.errors import BadRequest
 from corral.world.trust import Trust
 
 
@@ -18,8 +19,10 @@ class Settings:
 
     def file(self, folder: Path) -> Path | None:
         """Return the repository's settings file that holds for `folder`."""
+        if not is_folder(folder):
+            raise BadRequest(f"{folder}: there is no such folder", hint="a repository, or a folder in one")
         for place in (folder.resolve(), *folder.resolve().parents):
-            if (place / REPOSITORY_FILE).is_file():
+            if is_file(place / REPOSITORY_FILE):
                 return place / REPOSITORY_FILE
             if (place / ".git").exists():
                 return None

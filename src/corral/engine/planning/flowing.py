@@ -14,6 +14,7 @@ from msgspec import structs
 from corral import agents
 from corral.adapter import AgentProfile
 from corral.config.durations import duration
+from corral.config.places import is_file
 from corral.config.shapes import Config
 from corral.engine.looking import recording
 from corral.engine.planning.findings import Findings
@@ -124,7 +125,7 @@ def _nested(name: str, folders: Iterable[Path]) -> str | None:
         return None
     for folder in folders:
         for file in (folder / name, folder / f"{name}.yaml"):
-            if file.is_file() and file.stat().st_size <= MOST_TASK:
+            if is_file(file) and file.stat().st_size <= MOST_TASK:
                 return file.read_text(encoding="utf-8", errors="replace")
     return None
 
@@ -199,7 +200,7 @@ def _shape(request: Request) -> dict[str, Any] | None:
     text = request.output
     if not text.lstrip().startswith(("{", "[", '"')):
         file = Path(text).expanduser()
-        if not file.is_file():
+        if not is_file(file):
             raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
         text = file.read_text(encoding="utf-8", errors="replace")
     try:
@@ -268,7 +269,7 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
     if not path.is_absolute():
         path = (folder or Path()).absolute() / path
     path = Path(os.path.normpath(path))
-    if not path.is_file():
+    if not is_file(path):
         raise BadRequest(f"--agent {name}:{path}: there is no such file")
     if name == "replay":
         recording.check(path)

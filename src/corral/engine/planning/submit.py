@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint
+from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_folder
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
 from corral.config.started import started_files
@@ -124,7 +124,7 @@ async def _prepare(
 
 def _folder(request: Request) -> Path:
     folder = Path(request.repo).expanduser()
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise BadRequest(f"--repo {request.repo}: there is no such folder", hint="a repository, or a folder in one")
     folder = folder.resolve()
     if "\n" in str(folder):  # git cannot be told to borrow objects from there
