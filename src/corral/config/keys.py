@@ -92,5 +92,6 @@ KEYS: dict[str, tuple[str, ...]] = {
 LISTS = ("hooks", "routing")  #: of tables
 
 
-#: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
-POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "account", "rotate")
+#: What can send a key somewhere, start a program or choose an agent's role.
+#: From a repository it counts only once its file is trusted.
+POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "account", "rotate", "role")

@@ -14,6 +14,7 @@ from msgspec import structs
 from corral import agents
 from corral.adapter import AgentProfile
 from corral.config.durations import duration
+from corral.config.places import is_file
 from corral.config.shapes import Config
 from corral.engine.looking import recording
 from corral.engine.planning.findings import Findings
@@ -123,7 +124,7 @@ def _nested(name: str, folders: Iterable[Path]) -> str | None:
         return None
     for folder in folders:
         for file in (folder / name, folder / f"{name}.yaml"):
-            if file.is_file() and file.stat().st_size <= MOST_TASK:
+            if is_file(file) and file.stat().st_size <= MOST_TASK:
                 return file.read_text(encoding="utf-8", errors="replace")
     return None
 
@@ -198,7 +199,7 @@ def _shape(request: Request) -> dict[str, Any] | None:
     text = request.output
     if not text.lstrip().startswith(("{", "[", '"')):
         file = Path(text).expanduser()
-        if not file.is_file():
+        if not is_file(file):
             raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
         text = file.read_text(encoding="utf-8", errors="replace")
     try:
@@ -267,7 +268,7 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
     if not path.is_absolute():
         path = (folder or Path()).absolute() / path
     path = Path(os.path.normpath(path))
-    if not path.is_file():
+    if not is_file(path):
         raise BadRequest(f"--agent {name}:{path}: there is no such file")
     if name == "replay":
         recording.check(path)
@@ -294,7 +295,9 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     task = structs.replace(task, checks=task.checks or _recorded(node))
-    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+    # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
+    theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
+    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo, theirs_first=theirs))
 
 
 def _recorded(node: Node) -> tuple[str, ...]:
@@ -343,12 +346,12 @@ def _timed(task: Task, request: Request, settings: Config) -> Task:
     )
 
 
-def _briefed(task: Task, profile: AgentProfile, repo: Path) -> Task:
+def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
     """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
     role = task.role or profile.role
     names = [name for name, _ in task.skills]
     skills = briefing.skills(names, repo)
-    words = [briefing.role(role, repo)] if role else []
+    words = [briefing.role(role, repo, theirs_first=theirs_first)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
     offered = briefing.offered(names, repo)

@@ -80,6 +80,13 @@ def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> No
                 _is_there(check, settings, folder, searched)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
+
+
 def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None:
     try:
         words = shlex.split(check)
@@ -89,7 +96,7 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
         raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
     first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
     plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-    absent = plain and not settings.setup.command and not (folder / first).exists()
+    absent = plain and not settings.setup.command and not _exists(folder / first)
     if absent and visible.find(first, {"PATH": searched}) is None:
         raise BadRequest(
             f"--check {check}: there is no program `{first}`",

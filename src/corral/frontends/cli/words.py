@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Sequence
-
-import click
 
 from corral.engine.looking.document import total_cost
 from corral.events import (
@@ -37,6 +33,7 @@ from corral.events import (
 )
 from corral.flow import short
 from corral.frontends import columns
+from corral.frontends.visible import coloured
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 
 ago, one_line, printable, table, width = (
@@ -60,11 +57,7 @@ MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
 
 
 def status(text: str, width: int = 0) -> str:
-    return click.style(text.ljust(width), fg=COLOURS.get(text)) if _colours() else text.ljust(width)
-
-
-def _colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return coloured(text.ljust(width), COLOURS.get(text))
 
 
 def money(cost: Cost) -> str:

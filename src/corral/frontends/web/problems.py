@@ -23,6 +23,7 @@ from corral.errors import (
     Stopped,
     StoreTrouble,
     Untrusted,
+    refusal_of,
 )
 
 log = logging.getLogger("corral.web")
@@ -119,10 +120,14 @@ def install(app: FastAPI) -> None:
         return problem(422, "invalid", words, "see /api/v1/openapi.json")
 
     async def unknown(request: Request, error: Exception) -> Response:
+        refused = refusal_of(error)
+        if refused is not None:
+            return as_page(request, of_error(refused))
         log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
         return problem(500, "trouble", "corral itself failed", "the server's log says more; nothing stored is lost")
 
     app.add_exception_handler(CorralError, ours)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, unknown)
+    for kind in (OSError, ValueError, OverflowError, RecursionError, Exception):
+        app.add_exception_handler(kind, unknown)
