@@ -62,6 +62,10 @@ class StoreTrouble(CorralError):
     """The database cannot be used as it is."""
 
 
+class TakenOver(StoreTrouble):
+    """Another process owns the run by now; this one may neither write nor start anything for it."""
+
+
 class SetupFailed(CorralError):
     """The command that makes a workspace ready did not succeed."""
 

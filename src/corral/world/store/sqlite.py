@@ -17,6 +17,7 @@ from corral.errors import BadRequest, NotFound
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
+from corral.world import fence
 from corral.world.notice import Rope
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
@@ -53,6 +54,7 @@ class Store:
         self._rope = Rope(folder)
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
+        self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to
         self._depth = 0
 
     def close(self) -> None:
@@ -72,6 +74,7 @@ class Store:
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
             try:
+                fence.check()
                 self._write_waiting()
                 yield
                 self._write_waiting()
@@ -91,6 +94,8 @@ class Store:
     def note_encoded(self, run: str, body: bytes, *, at: float, node: str | None, attempt: str | None) -> None:
         """Append an event that is encoded already."""
         self._waiting.append((run, node, attempt, at, body))
+        if (mine := fence.current()) and mine.run == run:
+            self._waiting_epochs[run] = mine.epoch
         if len(self._waiting) >= BATCH and not self._depth:
             self.flush()
 
@@ -106,8 +111,11 @@ class Store:
 
     def _write_waiting(self) -> None:
         if self._waiting:
-            self._db.executemany(self._sql["add_event"], self._waiting)
+            lost = {run for run, epoch in self._waiting_epochs.items() if self.epoch(run) != epoch}
+            kept = [row for row in self._waiting if row[0] not in lost] if lost else self._waiting
+            self._db.executemany(self._sql["add_event"], kept)
             self._waiting.clear()
+            self._waiting_epochs.clear()
 
     def events(self, run: str, after: int = 0, most: int = 5000) -> list[Stored]:
         rows = self._rows("events", run=run, after=after, most=most)
@@ -142,7 +150,13 @@ class Store:
             ended=row["ended"],
             owner=row["owner"],
             lease_until=row["lease_until"],
+            epoch=row["epoch"],
         )
+
+    def epoch(self, run: str) -> int | None:
+        """Return how often a run has changed hands; None if there is no such run."""
+        found = self._rows("epoch", id=run)
+        return cast("int", found[0]["epoch"]) if found else None
 
     def status(self, run: str) -> Status:
         return cast("Status", self._rows("status", id=run)[0]["status"])
@@ -170,10 +184,10 @@ class Store:
 
     # --- leases and orders
 
-    def take_lease(self, run: str, owner: str, *, now: float, until: float, dead: str | None = None) -> bool:
-        """Own the run if nobody alive does."""
+    def take_lease(self, run: str, owner: str, *, now: float, until: float, loser: str | None = None) -> bool:
+        """Own a run that nobody owns, whose lease has run out, or that `loser` owns; a new owner raises its epoch."""
         with self.transaction():
-            return self._do("take_lease", id=run, owner=owner, now=now, until=until, dead=dead) == 1
+            return self._do("take_lease", id=run, owner=owner, now=now, until=until, loser=loser) == 1
 
     def renew_lease(self, run: str, owner: str, until: float) -> bool:
         with self.transaction():
