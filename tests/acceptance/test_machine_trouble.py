@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import PROGRAM, Corral, Outcome
 from tests.rig.mounts import in_private_mounts
+from tests.rig.person import Person
 from tests.rig.repository import Repo
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
@@ -87,17 +89,54 @@ def test_a_state_folder_on_a_read_only_disk(ready: Corral, repo: Repo) -> None:
     assert repo.refs("refs/corral", "refs/heads/corral") == []
 
 
-def test_a_database_that_became_read_only(ready: Corral, repo: Repo) -> None:
+READING = ("ls", "show @last", "logs @last", "diff @last", "cost", "inbox", "export", "budget", "compare @last")
+WRITING = ("run t --agent mine", "retry @last", "budget set --per-day 3", "merge @last", "halt")
+
+
+@pytest.mark.parametrize("kind", ["closed", "logged", "logged without an index", "older"])
+def test_a_state_folder_that_became_read_only_can_be_looked_at(ready: Corral, repo: Repo, kind: str) -> None:
     ready.run(repo, "t", "--agent", "mine")
+    home = ready.home.rename(ready.root / "before")
+    with contextlib.closing(sqlite3.connect(home / "corral.db", isolation_level=None)) as database:
+        if kind == "older":
+            database.execute("ALTER TABLE runs DROP COLUMN epoch")
+            database.execute("ALTER TABLE attempts DROP COLUMN epoch")
+            database.execute("DELETE FROM migrations WHERE number = 18")
+        elif kind != "closed":
+            database.execute("UPDATE runs SET reason = 'only in the log'")
+            assert (home / "corral.db-wal").stat().st_size
+        shutil.copytree(home, ready.home)
+    if kind == "logged without an index":
+        (ready.home / "corral.db-shm").unlink()
     steps = f"mount --bind {ready.home} {ready.home} && mount -o remount,ro,bind {ready.home}"
     with in_private_mounts(steps, ready.program) as program:
         other = Corral(ready.root / "other", program)
-        troubled(other("run", "t", "--repo", repo.folder, "--agent", "mine", env=ready.env))
-        for arguments in (["ls", "--json"], ["show", "@last", "--json"], ["export"]):
-            outcome = other(*arguments, env=ready.env)
-            assert outcome.code == 0 or "hint: " in outcome.err, outcome
-            assert "corral itself failed" not in outcome.err
+        for command in READING:
+            outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
+            assert outcome.code == 0, outcome
+        shown = other("show", "@last", "--json", env=ready.env).json
+        assert (shown["reason"] == "only in the log") == kind.startswith("logged")
+        for command in WRITING:
+            outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
+            troubled(outcome, str(ready.home))
+            assert outcome.code == 2, outcome
+        store = next(part for part in other("doctor", "--json", env=ready.env).json["parts"] if part["name"] == "store")
+        assert (store["ok"], "read-only" in store["found"]) == (False, True)
     assert len(ready("ls", "--json").json) == 1
+
+
+def test_an_ordinary_user_looks_at_a_state_folder_they_may_not_write(person: Person) -> None:
+    person.agent("mine", "echo x > x")
+    repo = person.repo()
+    person.run(repo, "t", "--agent", "mine")
+    person.home.chmod(0o500)
+    try:
+        assert person("show", "@last", "--json").json["status"] == "done"
+        outcome = person.run(repo, "t", "--agent", "mine")
+    finally:
+        person.home.chmod(0o700)
+    troubled(outcome, str(person.home))
+    assert outcome.code == 2
 
 
 def test_a_database_written_by_a_newer_corral(ready: Corral, repo: Repo) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from corral.errors import CorralError
-from corral.world import fence, pipes
+from corral.world import fence, pipes, shortage
 from corral.world.custody import Leftover, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
@@ -330,6 +330,8 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     except FileNotFoundError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
     except OSError as error:
+        if short := shortage.of(error):
+            raise short from error
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
     if start.spawned:
         start.spawned()

@@ -19,6 +19,7 @@ from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunR
 from corral.money import dollars
 from corral.world import fence
 from corral.world.notice import Rope
+from corral.world.store import readonly
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
@@ -49,9 +50,9 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "corral.db"
-        self._db = connect(self.path)
+        self._db, self.writable = connect(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
-        self._rope = Rope(folder)
+        self._rope = Rope(folder) if self.writable else None
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
         self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to
@@ -60,7 +61,8 @@ class Store:
     def close(self) -> None:
         self.flush()
         self._db.close()
-        self._rope.close()
+        if self._rope:
+            self._rope.close()
 
     # --- transactions and events
 
@@ -70,6 +72,8 @@ class Store:
         if self._depth:
             yield
             return
+        if not self.writable:
+            raise readonly.refusal(self.path)
         with translated(self.path):
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
@@ -79,7 +83,8 @@ class Store:
                 yield
                 self._write_waiting()
                 self._db.execute("COMMIT")
-                self._rope.pull()
+                if self._rope:
+                    self._rope.pull()
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
