@@ -206,3 +206,47 @@ def test_state_of_other_users_is_private(ready: Corral, repo: Repo) -> None:
 def test_the_program_is_the_installed_one(ready: Corral) -> None:
     assert Path(ready.program[0]) == PROGRAM
     assert os.access(PROGRAM, os.X_OK)
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_missing_database_is_never_replaced_without_a_word(ready: Corral, repo: Repo, *, emptied: bool) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    database = ready.home / "corral.db"
+    database.unlink()
+    if emptied:
+        database.touch()
+    for outcome in (ready("ls"), ready.run(repo, "t", "--agent", "mine")):
+        troubled(outcome, str(database), "logs/ (1)", "corral doctor --new-store")
+    assert not database.exists() or database.stat().st_size == 0
+    assert "--new-store" in ready("doctor").out
+    assert "(ok;" in ready("doctor", "--new-store").out
+    assert ready("ls", "--json").json == []
+    again = ready.run(repo, "t", "--agent", "mine")
+    assert again.code == 0, again
+    refused(ready("doctor", "--new-store"), "is there", hint="move")
+    database.unlink()
+    troubled(ready("ls"), "--new-store")
+
+
+def test_a_new_store_says_what_it_does_not_know_of_a_repository(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    other = ready("run", "t", "--repo", repo.folder, "--agent", "mine", env={"CORRAL_HOME": str(ready.root / "new")})
+    assert other.code == 0, other
+    assert "holds the work of 1 attempt (refs/corral)" in other.err
+    assert "holds the work" not in ready("run", "t", "--repo", repo.folder, "--agent", "mine").err
+
+
+def test_a_database_that_is_removed_while_a_run_is_driven(ready: Corral, repo: Repo) -> None:
+    agent = ready.script(
+        '[[step]]\nsay = "ready"\n[[step]]\nrun = "until test -e go; do sleep 0.05; done; echo x > x"\n'
+    )
+    with ready.going("run", "t", "--repo", repo.folder, "--agent", agent, "--json") as going:
+        ready.until_said("ready")
+        (ready.home / "corral.db").unlink()
+        workspace = next((ready.home / "workspaces").glob("*/work"))
+        (workspace / "go").touch()
+        outcome = going.end()
+    troubled(outcome, "removed", "branches")
+    assert outcome.code == 1
+    assert outcome.json["status"] == "done"
+    assert repo.read(outcome.attempt["branch"], "x") == "x"

@@ -63,6 +63,12 @@ class Engine:
             self._store = Store(self.home)
         return self._store
 
+    def begin_store(self) -> None:
+        """Begin a new store where one is missing, although earlier runs left folders there."""
+        from corral.world.store import missing  # noqa: PLC0415
+
+        missing.begin(self.home / "corral.db")
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

@@ -59,6 +59,7 @@ class Drive:
         self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
         self._fence = fence.current()
+        self._store_removed = False
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
@@ -406,5 +407,8 @@ class Drive:
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
+            if not self._store_removed and (trouble := self.store.removed()):
+                self._store_removed = True
+                self.note(Noted(f"{trouble}; the run continues, {trouble.hint}"))
             if not self.store.renew_lease(self.run, self.owner, time.time() + LEASE_SECONDS):
                 raise TakenOver(f"another process has taken over run {self.run}", hint="see `corral ls`")

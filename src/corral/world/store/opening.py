@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
-from corral.world.store import readonly
+from corral.world.store import missing, readonly
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -24,6 +24,7 @@ def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
         if path.exists() and not readonly.writable(path):
             return _for_reading(path), False
     _make_folders(path)
+    missing.refuse(path)
     with translated(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
@@ -122,7 +123,7 @@ REMEDIES = (
     ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
     ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
     ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
-    ("not a database", "move that file away; corral makes a new one"),
+    ("not a database", "move that file away, then begin a new one: corral doctor --new-store"),
 )
 
 

@@ -13,13 +13,13 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from corral.errors import BadRequest, NotFound
+from corral.errors import BadRequest, NotFound, StoreTrouble
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
 from corral.world import fence
 from corral.world.notice import Rope
-from corral.world.store import readonly
+from corral.world.store import missing, readonly
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
@@ -51,6 +51,7 @@ class Store:
         self.folder = folder
         self.path = folder / "corral.db"
         self._db, self.writable = connect(self.path)
+        self._file = missing.identity(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
         self._rope = Rope(folder) if self.writable else None
         self._sql = _queries()
@@ -300,6 +301,10 @@ class Store:
         return (cast("float", found[0]["until"]), cast("str", found[0]["reason"])) if found else None
 
     # --- health
+
+    def removed(self) -> StoreTrouble | None:
+        """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
+        return None if missing.identity(self.path) == self._file else missing.removed(self.path)
 
     def integrity(self) -> str:
         """Return `ok`, or what sqlite finds wrong."""
