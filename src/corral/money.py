@@ -231,6 +231,22 @@ class CostTable(Struct, frozen=True, kw_only=True):
     saved_against: str | None = None
 
 
+class NotStopped(Struct, frozen=True):
+    """A run that a halt has not ended in time."""
+
+    run: str
+    why: str
+    hint: str
+
+
+class HaltReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a halt has come to by now."""
+
+    stopped: list[str]
+    not_stopped: tuple[NotStopped, ...] = ()
+    idle: tuple[str, ...] = ()  #: nothing of these runs; each ends when it is resumed
+
+
 class CostOverview(Struct, frozen=True, kw_only=True):
     """All that there is to tell of money at one time: sums by day and by every other dimension, and limits."""
 

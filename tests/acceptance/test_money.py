@@ -246,7 +246,7 @@ def test_what_a_dead_process_held_is_given_back(corral: Corral, repo: Repo) -> N
 def test_halt_stops_everything_and_lets_nothing_start(corral: Corral, repo: Repo) -> None:
     with corral.going("run", "t", "--repo", repo.folder, "--agent", corral.script(WAITS), "--json") as run:
         corral.until_said("ready")
-        assert "1 run told to stop" in corral("halt").out
+        assert "1 run stopped" in corral("halt").out
         assert run.end().code == 130
     refused = corral.run(repo, "t", "--agent", spends(corral, 0.1))
     assert refused.code == 2

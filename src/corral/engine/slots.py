@@ -104,6 +104,10 @@ class Slots:
         self._seen = slots.look(self._store, self._now)
         return bool(wanted) and not waited
 
+    def take_over(self) -> None:
+        """Free what an earlier owner of the run holds and waits for."""
+        slots.take_over(self._store, self._mine)
+
     def leave(self) -> None:
         """Give all back: nobody drives the run any more."""
         slots.leave(self._store, self._mine)

@@ -63,6 +63,7 @@ class RunRecord(Struct, kw_only=True):
     ended: float | None = None
     owner: str | None = None
     lease_until: float = 0.0
+    epoch: int = 1  #: raised each time another process takes it over
 
 
 class Order(Struct, frozen=True):

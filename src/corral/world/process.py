@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from corral.errors import CorralError
-from corral.world import pipes
+from corral.world import fence, pipes, shortage
 from corral.world.custody import Leftover, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
@@ -179,7 +179,10 @@ async def follow(
                     await talk.before_end()
             await _end(process, start, limits.grace_seconds)
         await ended
-        leftovers = [*(start.left() if start.left else []), *(sweep(start.tag, start.uid) if start.tag else [])]
+        leftovers = [
+            *(start.left() if start.left else []),
+            *(sweep(start.tag, start.uid) if start.tag and fence.holds() else []),
+        ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
         await _closed(process, tasks)
@@ -225,7 +228,7 @@ async def _ended(process: asyncio.subprocess.Process, start: Start, tasks: Seque
     """End a program at once with all that it started, and what watched it."""
     if process.returncode is None:
         await _killed(process, start)
-    if start.tag:
+    if start.tag and fence.holds():  # else what carries the tag belongs to the next owner
         sweep(start.tag, start.uid)
     await _closed(process, tasks)
 
@@ -297,6 +300,7 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
 
     asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
     """
+    fence.check()
     _watch_by_pidfd()
     starting = asyncio.create_task(_started(start))
     try:
@@ -326,6 +330,8 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     except FileNotFoundError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
     except OSError as error:
+        if short := shortage.of(error):
+            raise short from error
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
     if start.spawned:
         start.spawned()

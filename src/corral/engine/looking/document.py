@@ -48,6 +48,24 @@ def orphaned(owner: str | None) -> bool:
     return owner is None or custody.alive(owner) is False
 
 
+def lease_left(record: RunRecord, now: float) -> float:
+    """Return for how many seconds more a run belongs to its owner if that stays silent."""
+    return max(0.0, record.lease_until - now)
+
+
+def stuck(record: RunRecord, now: float) -> bool:
+    """Return whether the process that drives a run is there but has let its lease run out."""
+    return record.owner is not None and not orphaned(record.owner) and record.lease_until < now
+
+
+def owner_words(owner: str | None) -> str:
+    """Name the process that drives a run."""
+    pid = custody.process_of(owner) if owner else None
+    if pid is None:
+        return f"a process on {owner.split('/')[0]}" if owner else "another process"
+    return f"process {pid}" + (", which is stopped (SIGSTOP)" if custody.suspended(pid) else "")
+
+
 def lost(status: Status, owner: str | None) -> bool:
     """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
     return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
@@ -60,6 +78,8 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
         return words
     if lost(record.status, record.owner):
         return ORPHANED
+    if record.status in DRIVEN and stuck(record, time.time()):
+        return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
     return QUEUED if record.status == "queued" and record.owner is None else record.reason
 
 

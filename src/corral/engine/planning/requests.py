@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.engine.automatic import pending
+from corral.engine.places import repository_of
 from corral.engine.planning import submit
 from corral.engine.planning.glances import Glances
 from corral.engine.planning.submit import Submission
@@ -18,6 +19,7 @@ from corral.flow import TaskType
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
 from corral.rules import naming
 from corral.serving import Ticket
+from corral.world import snapshots
 from corral.world.store import history
 from corral.world.store.sqlite import LEASE_SECONDS
 
@@ -47,7 +49,7 @@ class Requests:
         submission = await self.prepare(request)
         if engine.drives.stopping:
             raise Stopped(f"{engine.drives.stopping} before anything was started")
-        for note in submission.notes:
+        for note in (*submission.notes, *await self._unknown_work(submission.plan)):
             say(note)
         record = _record(submission.plan, engine.owner)
         engine.store.add_run(record)
@@ -64,6 +66,17 @@ class Requests:
             say(note)
         plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
         return pending.add(self._engine.store, _record(plan, None), ticket, request)
+
+    async def _unknown_work(self, plan: RunPlan) -> list[str]:
+        """Return a note if a store without runs meets a repository that holds work of runs."""
+        store = self._engine.store
+        if store.rows("newest_run"):
+            return []
+        found = await snapshots.listed(repository_of(plan, store.folder), ["refs/corral/attempts"])
+        if not found:
+            return []
+        work = f"this repository holds the work of {len(found)} attempt{'' if len(found) == 1 else 's'} (refs/corral)"
+        return [f"{work} that the store in {store.folder} does not know; it and its branches stay as they are"]
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""

@@ -32,10 +32,13 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
                 break
             run = asyncio.run(_with_signals(engine, _resumed(run.run), quiet=quiet))
         asked = engine.inbox.commands(run.run)
+        trouble = engine.store.removed()
     finally:
         engine.close()
     with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still
         click.echo(document(run).decode() if as_json else "\n".join(words.summary(run, asked)))
+    if trouble:
+        raise trouble
     return exit_code(run)
 
 

@@ -19,7 +19,7 @@ from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
-from corral.money import By, CostTable, Limit, Quota, Standing, Window
+from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing, Window
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -232,17 +232,30 @@ def _quota(each: Quota) -> dict[str, Any]:
 @click.command()
 @click.option("--off", is_flag=True, help="Let runs start again.")
 @json_option
-def halt(*, off: bool, as_json: bool) -> None:
-    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`."""
+def halt(*, off: bool, as_json: bool) -> int:
+    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`.
+
+    Waits at most 30 s, then lists what has not stopped (exit 1) and how to force it.
+    """
     with engine() as opened:
         if off:
             was = money.unhalt(opened.store)
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
-            return
-        runs = opened.money.halt(who())
-    if as_json:
-        click.echo(msgspec.json.encode({"stopped": runs}).decode())
-    else:
-        click.echo(
-            f"halted: {len(runs)} run{'' if len(runs) == 1 else 's'} told to stop; to start again: corral halt --off"
-        )
+            return 0
+        import asyncio  # noqa: PLC0415 -- only this command of the module needs it
+
+        report = asyncio.run(opened.control.halt(who()))
+    click.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_halted(report)))
+    return 1 if report.not_stopped else 0
+
+
+def _halted(report: HaltReport) -> list[str]:
+    lines = [f"halted: {_runs(len(report.stopped))} stopped; to start again: corral halt --off"]
+    if report.idle:
+        lines.append(f"{_runs(len(report.idle))} had nothing running: to end one, corral stop RUN")
+    lines += [f"not stopped: {each.run}: {each.why}; to force it: {each.hint}" for each in report.not_stopped]
+    return lines
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"

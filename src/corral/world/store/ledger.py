@@ -80,7 +80,9 @@ class Ledger:
             )
 
     def release_dead(self, now: float) -> None:
-        """Give back what is held by processes that are gone."""
+        """Give back what is held by processes that are gone; where that cannot be written, it is left."""
+        if not self._store.writable:
+            return
         with self._store.transaction():
             self._release_dead(now)
 

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
+from corral.world.store import missing, readonly
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -17,8 +18,27 @@ PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed e
 MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open the database at `path`, bringing an older one up to date first."""
+def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
+    with translated(path):
+        if path.exists() and not readonly.writable(path):
+            return _for_reading(path), False
+    _make_folders(path)
+    missing.refuse(path)
+    with translated(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        path.chmod(0o600)  # prompts and outputs are in it
+        _migrate(connection, path)
+    return connection, True
+
+
+def _make_folders(path: Path) -> None:
+    if not readonly.writable(path):
+        raise readonly.refusal(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name in PRIVATE:
@@ -28,14 +48,18 @@ def connect(path: Path) -> sqlite3.Connection:
             f"the state folder {path.parent} cannot be made: {error.strerror}",
             hint="set CORRAL_HOME to a folder you may write to",
         ) from error
-    with translated(path):
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        path.chmod(0o600)  # prompts and outputs are in it
+
+
+def _for_reading(path: Path) -> sqlite3.Connection:
+    """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
+    connection = readonly.opened(path)
+    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    if not steps.keys() <= _taken(connection, steps):
+        connection.close()
+        connection = readonly.copied(path)
         _migrate(connection, path)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only = ON")
     return connection
 
 
@@ -99,7 +123,7 @@ REMEDIES = (
     ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
     ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
     ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
-    ("not a database", "move that file away; corral makes a new one"),
+    ("not a database", "move that file away, then begin a new one: corral doctor --new-store"),
 )
 
 

@@ -5,7 +5,10 @@ INSERT INTO runs (id, status, reason, plan, created, owner, lease_until)
 VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until)
 
 -- name: run
-SELECT id, status, reason, plan, created, ended, owner, lease_until FROM runs WHERE id = :id
+SELECT id, status, reason, plan, created, ended, owner, lease_until, epoch FROM runs WHERE id = :id
+
+-- name: epoch
+SELECT epoch FROM runs WHERE id = :id
 
 -- name: runs_with_prefix
 SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMIT 3
@@ -31,8 +34,8 @@ UPDATE runs SET status = :status, reason = :reason, ended = :ended,
 WHERE id = :id
 
 -- name: take_lease
-UPDATE runs SET owner = :owner, lease_until = :until
-WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :dead OR lease_until < :now)
+UPDATE runs SET owner = :owner, lease_until = :until, epoch = CASE WHEN owner = :owner THEN epoch ELSE epoch + 1 END
+WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :loser OR lease_until < :now)
 
 -- name: renew_lease
 UPDATE runs SET lease_until = :until WHERE id = :id AND owner = :owner
@@ -53,10 +56,11 @@ UPDATE nodes SET status = :status, reason = :reason, winner = :winner, why = :wh
 SELECT coalesce(max(place), 0) + 1 AS place FROM attempts WHERE run = :run
 
 -- name: save_attempt
-INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record)
-VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record)
+INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record, epoch)
+VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record,
+  coalesce((SELECT r.epoch FROM runs r WHERE r.id = :run), 1))
 ON CONFLICT (id) DO UPDATE SET status = excluded.status, phase = excluded.phase, usd = excluded.usd,
-  started = excluded.started, ended = excluded.ended, record = excluded.record
+  started = excluded.started, ended = excluded.ended, record = excluded.record, epoch = excluded.epoch
 
 -- name: attempts
 SELECT record FROM attempts WHERE run = :run ORDER BY place

@@ -17,7 +17,7 @@ from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.money import By, CostTable, Limit, Quota, Standing
+from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
@@ -116,10 +116,6 @@ class OverviewShown(Struct, frozen=True, kw_only=True):
     quotas: list[QuotaShown]
 
 
-class Halted(Struct, frozen=True, kw_only=True):
-    stopped: list[str]
-
-
 @router.get("/budget", responses=gives(BudgetShown))
 async def show_budget(site: Here, _: Reader) -> Response:
     """Show limits of money, and how they stand."""
@@ -195,10 +191,10 @@ async def quota(site: Here, _: Reader) -> Response:
     return answer([_quota(each) for each in money.known_quotas(site.engine.store)])
 
 
-@router.post("/halt", responses=gives(Halted))
+@router.post("/halt", responses=gives(HaltReport))
 async def halt(site: Here, caller: Admin) -> Response:
-    """Stop every run now, in any process, and let none start."""
-    return answer(Halted(stopped=site.engine.money.halt(caller.by)))
+    """Stop every run now, in any process, and let none start; say after at most 30 s what has stopped."""
+    return answer(await site.engine.control.halt(caller.by))
 
 
 @router.delete("/halt", status_code=204)
