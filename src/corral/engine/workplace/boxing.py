@@ -23,7 +23,7 @@ from corral.world.sandbox.confine import confine, home_in_box, own_processes
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
-WATCH_SECONDS = 0.5
+WATCH_SECONDS = 0.25
 
 
 def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
@@ -126,7 +126,8 @@ class Boxes:
         async def watch() -> None:
             await asyncio.sleep(WATCH_SECONDS)  # most checks are over by then
             folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
-            passed = await watchdog.watch(start, self.fitted.ceiling, folders)
+            ceiling = structs.replace(self.fitted.ceiling, grouped=self.level in ("full", "container"))
+            passed = await watchdog.watch(start, ceiling, folders)
             talk.end(passed)
 
         watching = asyncio.create_task(watch())
