@@ -137,7 +137,10 @@ class AttemptCourse:
         await starting.find_base(self.recorder, self.node, self.host)
         if record.candidates:
             self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
-        made, _ = await asyncio.gather(self.host.make(self.folder, record.start or self.host.base), self._guard.look())
+        base = self.host.base
+        needs = [base] if base and record.start else []  # its work is bundled from the base on
+        making = self.host.make(self.folder, record.start or base, needs=needs, say=self._say)
+        made, _ = await asyncio.gather(making, self._guard.look())
         guide = briefing.guide(made.tree, dressed.agent.facts.reads)
         return made, guide, self._told(guide)
 

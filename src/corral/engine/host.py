@@ -38,13 +38,17 @@ from corral.world.proxy.secret import Secret
 from corral.world.sandbox.confine import agent_owner, own_processes
 from corral.world.sandbox.links import dangerous_links
 from corral.world.scope import Machine
-from corral.world.workspace import Workspace
+from corral.world.workspace import Loan, Workspace
 
 MOST_READ_BACK = 4 << 20
 IDLE_SECONDS = 3600.0
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
+
+
+def _unsaid(_: str) -> None:
+    """Say nothing."""
 
 
 class Tools(Protocol):
@@ -97,14 +101,21 @@ class Host:
             finally:
                 await workspace.remove(private)
 
-    async def make(self, folder: Path, commit: str | None) -> Workspace:
-        """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first."""
+    async def make(
+        self, folder: Path, commit: str | None, *, needs: Sequence[str] = (), say: Callable[[str], None] = _unsaid
+    ) -> Workspace:
+        """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first.
+
+        It sees what the commit and its `needs` reach, and no other git object.
+        """
         await workspace.remove(folder)
         for name in ("home", "out", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
             if self.owner:
                 os.chown(folder / name, self.owner.uid, self.owner.gid)
-        made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self.owner)
+        loan = Loan(self.state / "objects", folder / "objects", say)
+        commits = [commit, *needs] if commit else []
+        made = await workspace.make(self.repository, commits, folder / "work", self.attempt, self.owner, loan)
         person, address = await self.repository.identity()  # for repositories that an agent makes itself
         settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
         workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)

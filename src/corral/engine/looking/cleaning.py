@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -19,7 +20,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.rules import cleaning as rules
 from corral.rules import naming
 from corral.rules.cleaning import Ended, Limits
-from corral.world import merging, snapshots, workspace
+from corral.world import merging, object_cache, snapshots, workspace
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store import history
@@ -61,6 +62,7 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
             store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
+        await asyncio.to_thread(object_cache.clean, store.folder / "objects")
     return done
 
 
@@ -155,7 +157,9 @@ def _folders(store: Store, record: AttemptRecord) -> list[Path]:
 def _size(store: Store, record: AttemptRecord) -> int:
     total = 0
     for folder in _folders(store, record):
-        for root, _, files in os.walk(folder):
+        for root, folders, files in os.walk(folder):
+            if root == str(folder) and "objects" in folders:
+                folders.remove("objects")  # links to what is kept once for all workspaces
             for name in files:
                 with contextlib.suppress(OSError):
                     total += Path(root, name).lstat().st_size
