@@ -18,6 +18,7 @@ from corral.engine.talk.questions import Questions
 from corral.engine.talk.recorder import Recorder
 from corral.engine.talk.toolbox import Toolbox
 from corral.engine.talk.turns import Scene, Turns
+from corral.engine.together import together
 from corral.engine.workplace import briefing, harvest, homes, hooks, scoping, starting
 from corral.engine.workplace.guarding import Guard
 from corral.engine.workplace.network import is_open
@@ -45,6 +46,7 @@ class AttemptCourse:
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._paused = False
+        self._collecting = False  #: its work was collected, or that was tried
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
         self._desk = recorder.desk()
@@ -132,7 +134,7 @@ class AttemptCourse:
         """Make its workspace, or take over the one it goes on in; return it, what guides it there and its prompt."""
         record = self.record
         if record.continues:
-            made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
+            made, _ = await together(self.host.take_over(self.folder), self._guard.look())
             return made, "", self._going_on()
         await starting.find_base(self.recorder, self.node, self.host)
         if record.candidates:
@@ -140,7 +142,7 @@ class AttemptCourse:
         base = self.host.base
         needs = [base] if base and record.start else []  # its work is bundled from the base on
         making = self.host.make(self.folder, record.start or base, needs=needs, say=self._say)
-        made, _ = await asyncio.gather(making, self._guard.look())
+        made, _ = await together(making, self._guard.look())
         guide = briefing.guide(made.tree, dressed.agent.facts.reads)
         return made, guide, self._told(guide)
 
@@ -273,19 +275,22 @@ class AttemptCourse:
         self.attempt.cost = purse.cost()
 
     async def _collect(self) -> None:
-        taken, _ = await asyncio.gather(
+        self._collecting = True
+        taken, _ = await together(
             harvest.collect(self.host, self.folder, self.node.id, self.record.run), self._guard.compare()
         )
+        for note in taken.notes:
+            self.recorder.emit(Noted(note))
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
         if taken.commit:
             repository, base = self.host.repository, self.host.base
-            (change, self.record.diff_sha256), self.record.tree = await asyncio.gather(
-                repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
-            )
             self.attempt.commit = taken.commit
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
+            (change, self.record.diff_sha256), self.record.tree = await together(
+                repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
+            )
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
             self._guard.violate(self.host.boxes.fitted.outside(change.files))
@@ -363,14 +368,29 @@ class AttemptCourse:
         if "No space left" in str(error):
             hint = f"make room, then: corral resume {self.record.run}"
             raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
+        lost = await self._rescue()
         self.record.kept = self.record.phase in ("working", "worked")
-        where = f"; its workspace is kept: {self.folder}" if self.record.kept else ""
+        where = f"{lost}; its workspace is kept: {self.folder}" if self.record.kept else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
+        if self.record.kept:
+            hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
         homes.forget_logins(self.host, self.folder)
         await self._over(Verdict("failed", Failure(kind, words + where, hint)))
+
+    async def _rescue(self) -> str:
+        """Collect what the agent made before something else failed; return why that is not possible."""
+        if self._collecting or self.record.phase not in ("working", "worked") or not (self.folder / "work").exists():
+            return ""
+        try:
+            await self._collect()
+        except StoreTrouble:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the first failure is the one to report
+            return f"; its work cannot be collected: {error}"
+        return ""
 
     async def _over(self, verdict: Verdict) -> None:
         record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
@@ -382,7 +402,7 @@ class AttemptCourse:
         attempt.seconds = round(record.ended - record.started, 3)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
-            await asyncio.gather(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
+            await together(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

@@ -15,13 +15,16 @@ from msgspec import Struct
 from corral.errors import GitTrouble
 from corral.world.git import Repository
 from corral.world.process import Owner
-from corral.world.workspace import WHO, Workspace
+from corral.world.workspace import WHO, Workspace, read_below
 
-SCRIPT = (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
+TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
+SCRIPT = TIDY + (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
 MOST_UNPACKED = 100  #: objects
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
+MOST_NOTES = 20  #: lines about what could not be collected
+IN_BOX_SECONDS = 20  #: for collecting in the agent's own box; what takes longer gets a box of its own
 
 #: In a box, the program and then the collecting: what it left running is ended in between (the box holds nobody else).
 THEN_COLLECT = """
@@ -31,9 +34,10 @@ shift 5
 code=$?
 kill -9 -1 2>/dev/null
 eval "set -- $modules"
-(set -- "$message" "$base" "$out" "$@"; eval "$collect") </dev/null >/dev/null 2>&1 && : > "$out/done"
+limit=$(command -v timeout) && limit="$limit -s KILL IN_BOX_SECONDS"
+$limit /bin/sh -c "$collect" collect "$message" "$base" "$out" "$@" </dev/null >/dev/null 2>&1 && : > "$out/done"
 exit $code
-"""
+""".replace("IN_BOX_SECONDS", str(IN_BOX_SECONDS))
 
 
 class Taken(Struct, frozen=True):
@@ -41,6 +45,7 @@ class Taken(Struct, frozen=True):
 
     commit: str | None  #: where its HEAD stood, when that is not the base
     saved: tuple[str, ...] = ()  #: refs under which its other branches and its stash are kept
+    notes: tuple[str, ...] = ()  #: what of its work could not be taken, and why
 
 
 def collect_command(made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
@@ -134,6 +139,13 @@ def _refs(bundle: Path) -> dict[str, str]:
             if not line:
                 break
     return {name: commit for name, commit in found.items() if "\ufffd" not in name}
+
+
+def left_out(out: Path) -> tuple[str, ...]:
+    """Return what the collecting could not store, as it was listed in a folder that the agent could write to."""
+    words = read_below(out, "left", MOST_HEAD) or b""
+    lines = words.decode(errors="replace").splitlines()
+    return tuple(f"not collected: {line[:300]}" for line in lines[:MOST_NOTES])
 
 
 async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:

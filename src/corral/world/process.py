@@ -31,6 +31,10 @@ _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
 
 
+class TooSlow(CorralError):
+    """A short program that did not end in time; it was killed."""
+
+
 class Owner(Struct, frozen=True):
     """Whom a process runs as, when corral is root."""
 
@@ -135,7 +139,7 @@ async def run(
                 process.wait(),
             )
     except TimeoutError:
-        raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
+        raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if process.returncode is None:
             await _whole(asyncio.create_task(_ended(process, start, ())))

@@ -39,7 +39,14 @@ class Listening:
         elif cut:
             self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
         else:
-            self._act(self._conversation.read(line.decode(errors="replace")))
+            self._act(self._read(line.decode(errors="replace")))
+
+    def _read(self, line: str) -> Sequence[Heard]:
+        """Read a line; one that its reader fails on is kept as it came, and costs nothing else."""
+        try:
+            return self._conversation.read(line)
+        except Exception as error:  # noqa: BLE001 -- what an agent prints is hostile, and a reader may be a plug-in
+            return [Unparsed(line[:MOST_UNPARSED]), Noted(f"a line could not be read: {type(error).__name__}")]
 
     @property
     def errors(self) -> str:
@@ -80,7 +87,10 @@ class Listening:
 
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
         spoke, self._over = self._over, True
-        said = self._conversation.exited(End(ended.code, self._errors.text(), files))
+        try:
+            said = self._conversation.exited(End(ended.code, self._errors.text(), files))
+        except Exception as error:  # noqa: BLE001 -- as above: the work is collected all the same
+            said = [Noted(f"what it left could not be read: {type(error).__name__}")]
         self._act(said)
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
