@@ -26,7 +26,7 @@ def paths(text: str) -> list[tuple[str, ...]]:
 
 def fill(text: str, known: Mapping[str, Any]) -> str:
     """Fill every place of a text; what is filled in is text, and its own braces mean nothing."""
-    return PLACE.sub(lambda found: _words(Expression(found.group(1)).value(known)), text)
+    return PLACE.sub(lambda found: words(Expression(found.group(1)).value(known)), text)
 
 
 def _places(text: str) -> Iterator[Expression]:
@@ -37,5 +37,6 @@ def _places(text: str) -> Iterator[Expression]:
             raise Wrong(f"{found.group(0)}: {wrong}") from None
 
 
-def _words(value: Any) -> str:
+def words(value: Any) -> str:
+    """Return a value as it stands in a text."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
-from corral.rules.flows import checking, context, filling, matrix, shapes
+from corral.rules.flows import checking, context, filling, items, shapes
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
@@ -114,7 +114,7 @@ class _Reader:
             declared.add(name)
             table.only(("default", "description"))
             if name in given:
-                self.inputs[self._prefix + name] = given[name]
+                self.inputs[self._prefix + name] = _given(given[name], table, name)
             elif table.has("default"):
                 self.inputs[self._prefix + name] = table.entries["default"][1].as_written()
             else:
@@ -138,7 +138,7 @@ class _Reader:
                 if table.has(key):
                     table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
             return self._nested(name, table, needs, when)
-        for_each, items = _fan(table)
+        for_each, listed = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
         node = Node(
@@ -148,7 +148,7 @@ class _Reader:
             needs=needs,
             when=when,
             for_each=for_each,
-            items=items,
+            items=listed,
             matrix=table.has("matrix"),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
@@ -262,6 +262,21 @@ class _Reader:
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
 
 
+def _given(value: Any, table: Table, name: str) -> Any:
+    """Return the value of an input; text for one whose default is a number, a list or a table is read as such."""
+    default = table.plain("default")
+    if not isinstance(value, str) or isinstance(default, str | None) or "{{" in value:
+        return value
+    try:
+        found: Any = read(value).as_written()
+    except Unreadable:
+        found = value
+    if isinstance(default, list | dict) and not isinstance(found, list if isinstance(default, list) else dict):
+        kind = "list" if isinstance(default, list) else "table"
+        table.wrong(f"the input `{name}` is a {kind}, as its default is", f'--input {name}=\'["a", "b"]\'')
+    return cast("Any", found) if isinstance(found, int | float | list | dict) else value
+
+
 def _similar(name: str, known: Iterable[str]) -> str:
     """Return a hint for a name that nobody has: the one that is nearly the same, or all."""
     near = difflib.get_close_matches(name, sorted(known), n=1)
@@ -273,9 +288,9 @@ def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
     if table.has("matrix"):
         if table.has("for_each"):
             table.wrong("a node has either `for_each` or `matrix`", "", "matrix")
-        return None, matrix.read_matrix(table)
+        return None, items.read_matrix(table)
     if isinstance(table.plain("for_each"), list):
-        return None, matrix.read_list(table)
+        return None, items.read_list(table)
     return table.expression("for_each"), None
 
 
