@@ -28,6 +28,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "merge": (),
     "flow": ("with",),
 }
+CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list"
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
@@ -85,7 +86,7 @@ class _Reader:
                 table.wrong(f"`{name}` cannot be the name of a node", "letters, digits, - and _; a letter first")
             nodes += self._node(self._prefix + name, table, defaults)
             places[self._prefix + name] = table.place
-        if not nodes and not listed:
+        if top.plain("nodes") in (None, {}):
             top.wrong("there are no nodes", "nodes: {main: {task: ...}}")
         if len(nodes) > MOST_NODES:
             top.wrong(f"there are more than {MOST_NODES} nodes", "use for_each, or several flows")
@@ -229,7 +230,7 @@ class _Reader:
         """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
         file = table.text("flow") or ""
         if file in self._path:
-            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), "", "flow")
+            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), CIRCLE_HINT, "flow")
             return []
         if len(self._path) >= MOST_NESTED:
             table.wrong(f"flows are nested more than {MOST_NESTED} deep", "", "flow")
