@@ -267,3 +267,24 @@ def test_a_combination_is_named_where_it_is_played_and_where_it_fails() -> None:
         "failed: check_failed: the stub says so",
         "failed: 1 of 2 combinations, first os=b, py=3.10: check_failed: the stub says so",
     ]
+
+
+def test_a_list_is_handed_to_a_nested_flow_as_a_list() -> None:
+    inner = (
+        "inputs: {files: {default: []}, word: {default: x}}\nnodes: {each: {run: '{{item}} {{word}}', for_each: files}}"
+    )
+    text = """
+nodes:
+  plan: {run: p, output: {files: [string], word: string}}
+  sub: {flow: inner, needs: [plan], with: {files: "{{plan.output.files}}", word: "{{plan.output.word}}!"}}
+"""
+    made = read_flow(text, Known(nested=lambda _: inner))
+    assert not made.mistakes
+    stubs = read_stubs(['plan={"files": ["a", "b"], "word": "w"}'], "", made.flow)
+    assert [step.node for step in rehearse(made.flow, None, stubs).steps] == ["plan", "sub/each.0", "sub/each.1"]
+
+
+@pytest.mark.parametrize(("value", "wrong"), [("word", True), ("3", True), ("[a]", False)])
+def test_an_input_that_is_no_list_is_found_where_it_is_used_as_one(value: str, wrong: bool) -> None:
+    found = mistakes(f"inputs: {{v: {{default: {value}}}}}\nnodes: {{a: {{run: x, for_each: v}}}}")
+    assert any("the input `v` is no list" in each for each in found) is wrong

@@ -275,6 +275,7 @@ def _given(value: Any, table: Table, name: str) -> Any:
     if isinstance(default, list | dict) and not isinstance(found, list if isinstance(default, list) else dict):
         kind = "list" if isinstance(default, list) else "table"
         table.wrong(f"the input `{name}` is a {kind}, as its default is", f'--input {name}=\'["a", "b"]\'')
+        return cast("Any", default)
     return cast("Any", found) if isinstance(found, int | float | list | dict) else value
 
 
