@@ -35,6 +35,7 @@ KNOWN: dict[str, Any] = {
         ("issue == 7 and not issue == -7", True),
         ("issue > 1e-5", True),
         ('fetch-issue.output.kind in ["bug", "not-a-bug"]', True),
+        ("{{ fetch-issue.output.list }}", [1, 2]),
     ],
 )
 def test_names_with_dashes_and_pythons_own_words_are_names(text: str, value: object) -> None:
@@ -58,6 +59,7 @@ def test_a_text_is_filled_from_a_node_with_a_dash() -> None:
         ("issue - fetch", "without spaces"),
         ("issue -1", "nothing is computed"),
         ("1 + 1", "nothing is computed"),
+        ('{{issue}} == "{{fetch}}"', "leave `{{` and `}}` out"),
         ("x._secret", "is not a field"),
         ("f'{x}'", "has no place"),
     ],

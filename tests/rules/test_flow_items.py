@@ -9,7 +9,9 @@ from hypothesis import strategies as some
 
 from corral.flow import Flow
 from corral.model import RetryPolicy
-from corral.rules.flows.matrix import MOST_ITEMS, combinations
+from corral.python_api.flows import Flow as PythonFlow
+from corral.rules.flows.items import MOST_ITEMS, combinations
+from corral.rules.flows.published import schema
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.flows.rehearsal import rehearse
 from corral.rules.flows.stubs import read_stubs
@@ -207,3 +209,82 @@ def test_a_command_is_repeated_until_an_expression_holds_with_a_delay() -> None:
 def test_defaults_for_agents_do_not_shape_or_repeat_commands() -> None:
     made = flow("defaults: {output: {v: string}, repeat: {most: 9}}\nnodes: {a: {run: x}, b: {task: x}}")
     assert [(node.output is None, node.repeat is None) for node in made.nodes] == [(True, True), (False, False)]
+
+
+# --- inputs
+
+
+@pytest.mark.parametrize(
+    ("default", "given_text", "value"),
+    [
+        ("[a]", '["x", "y"]', ["x", "y"]),
+        ("2", "3", 3),
+        ("2", "3.10", "3.10"),
+        ("2", "main", "main"),
+        ("true", "false", False),
+        ("{a: 1}", "{a: 2}", {"a": 2}),
+        ("word", "3", "3"),
+        ("3.10", "3.11", 3.11),
+        ("''", "[1]", "[1]"),
+    ],
+)
+def test_a_text_for_an_input_is_read_as_its_default_is(default: str, given_text: str, value: object) -> None:
+    text = f"inputs: {{v: {{default: {default}}}}}\nnodes: {{a: {{run: x}}}}"
+    found = read_flow(text, Known(), {"v": given_text})
+    assert (found.mistakes, found.flow.inputs["v"]) == ((), value)
+
+
+def test_an_input_that_is_a_list_takes_no_word() -> None:
+    text = "inputs: {v: {default: [a]}}\nnodes: {a: {run: x, for_each: v}}"
+    (found,) = read_flow(text, Known(), {"v": "word"}).mistakes
+    assert "the input `v` is a list" in found.message
+
+
+def test_a_flow_from_python_may_say_the_same() -> None:
+    made = PythonFlow("all")
+    made.run_command("list-files", "ls", output="json", repeat={"until": "success", "most": 2, "delay": "1s"})
+    made.run_command("test-it", "echo {{matrix.os}}", needs=["list-files"], matrix={"os": ["a", "b"]})
+    made.task("each", "{{item.name}}", for_each=[{"name": "x"}])
+    for text in (made.to_json(), made.to_yaml()):
+        assert [node.fans_out for node in flow(text).nodes] == [False, True, True]
+
+
+def test_the_published_schema_knows_every_key() -> None:
+    run = next(
+        kind for kind in schema()["properties"]["nodes"]["additionalProperties"]["oneOf"] if kind["required"] == ["run"]
+    )
+    assert {"matrix", "for_each", "output", "repeat"} <= run["properties"].keys()
+    assert run["properties"]["repeat"]["properties"].keys() == {"until", "most", "delay"}
+    assert run["properties"]["matrix"]["properties"].keys() == {"include", "exclude"}
+
+
+def test_a_combination_is_named_where_it_is_played_and_where_it_fails() -> None:
+    made = flow("nodes: {a: {run: x, matrix: {os: [a, b], py: [3.10]}}}")
+    played = rehearse(made, None, read_stubs(["a.1=failure"], "", made))
+    assert [step.words for step in played.steps] == [
+        "os=a, py=3.10",
+        "os=b, py=3.10, fails",
+        "failed: check_failed: the stub says so",
+        "failed: 1 of 2 combinations, first os=b, py=3.10: check_failed: the stub says so",
+    ]
+
+
+def test_a_list_is_handed_to_a_nested_flow_as_a_list() -> None:
+    inner = (
+        "inputs: {files: {default: []}, word: {default: x}}\nnodes: {each: {run: '{{item}} {{word}}', for_each: files}}"
+    )
+    text = """
+nodes:
+  plan: {run: p, output: {files: [string], word: string}}
+  sub: {flow: inner, needs: [plan], with: {files: "{{plan.output.files}}", word: "{{plan.output.word}}!"}}
+"""
+    made = read_flow(text, Known(nested=lambda _: inner))
+    assert not made.mistakes
+    stubs = read_stubs(['plan={"files": ["a", "b"], "word": "w"}'], "", made.flow)
+    assert [step.node for step in rehearse(made.flow, None, stubs).steps] == ["plan", "sub/each.0", "sub/each.1"]
+
+
+@pytest.mark.parametrize(("value", "wrong"), [("word", True), ("3", True), ("[a]", False)])
+def test_an_input_that_is_no_list_is_found_where_it_is_used_as_one(value: str, wrong: bool) -> None:
+    found = mistakes(f"inputs: {{v: {{default: {value}}}}}\nnodes: {{a: {{run: x, for_each: v}}}}")
+    assert any("the input `v` is no list" in each for each in found) is wrong

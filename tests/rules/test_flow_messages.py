@@ -40,3 +40,16 @@ def test_a_mistake_says_what_to_write(text: str, place: tuple[int, int], words: 
 def test_a_long_line_is_looked_at_in_no_time() -> None:
     (found,) = read_flow("nodes: {a: " + "x-" * 200_000 + " ]", KNOWN).mistakes
     assert "no YAML" in found.message
+
+
+def test_a_flow_that_runs_itself_is_refused_with_what_to_use_instead() -> None:
+    text = "nodes: {again: {flow: me, when: 1 == 2}}"
+    (found,) = read_flow(text, Known(nested=lambda _: text)).mistakes
+    assert "flows go in a circle: me -> me" in found.message
+    assert "use `repeat`" in found.hint
+
+
+@pytest.mark.parametrize("text", ["", "name: x", "nodes: {}", "nodes:", "nodes: 5", "nodes: [a]"])
+def test_a_file_without_nodes_has_one_mistake(text: str) -> None:
+    (found,) = read_flow(text, KNOWN).mistakes
+    assert "nodes" in found.message

@@ -218,3 +218,23 @@ def test_a_command_prints_its_output_last(text: str, found: list[Any]) -> None:
 
 def test_brackets_without_end_are_looked_through_in_no_time() -> None:
     assert output.printed("[\n" * 500_000, {}).misfits
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("bug\n", {"enum": ["bug", "feature"]}, "bug"),
+        ('"bug"', {"enum": ["bug", "feature"]}, "bug"),
+        ("3", {"enum": [3, 4]}, 3),
+        ("two\nlines\n", {"type": "string"}, "two\nlines"),
+        ("1.2", {"type": "string"}, "1.2"),
+        ("log\n1.2", {"type": "number"}, 1.2),
+    ],
+)
+def test_a_command_may_print_a_word_without_quotes(text: str, schema: dict[str, Any], value: object) -> None:
+    assert output.printed(text, schema) == output.Taken(value)
+
+
+@pytest.mark.parametrize(("text", "schema"), [("bugs", {"enum": ["bug"]}), ("word", {"type": "number"}), ("word", {})])
+def test_a_word_that_does_not_fit_is_no_output(text: str, schema: dict[str, Any]) -> None:
+    assert output.printed(text, schema).misfits

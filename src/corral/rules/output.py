@@ -43,10 +43,14 @@ def take(ended: Ended, schema: Mapping[str, Any]) -> Taken:
 def printed(text: str, schema: Mapping[str, Any]) -> Taken:
     """Take the output from what a command printed: JSON at its very end, alone or after other lines."""
     values = ending_value(text)
+    found = _fitted(values[0], schema) if values else Taken(misfits=("",))
+    if found.misfits and ("enum" in schema or schema.get("type") == "string"):
+        plain = _fitted(text.strip(), schema)  # a word needs no quotes
+        return plain if not plain.misfits or not values else found
     if not values:
         cut = f"; only its first {MOST_TEXT} characters count" if len(text) >= MOST_TEXT else ""
         return Taken(None, (f"what it printed does not end with a JSON value{cut}",))
-    return _fitted(values[0], schema)
+    return found
 
 
 def _fitted(found: Any, schema: Mapping[str, Any]) -> Taken:  # noqa: ANN401

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import structs
-
 from corral.flow import Flow, Node
 from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.rules import outcomes
 from corral.rules.actions import Action, Ask, Expand, Land, Limits, Settle
 from corral.rules.flows.expressions import Expression, Wrong
-from corral.rules.flows.matrix import MOST_ITEMS
+from corral.rules.flows.items import MOST_ITEMS, asks_item, item_of
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin
 from corral.rules.progress import End, Progress
 from corral.rules.seats import Seats
 from corral.rules.shares import Room
 from corral.rules.working import Moment, Work
-
-ITEM = frozenset({"item", "index", "matrix"})  #: names that only an item of a list knows
 
 
 class Schedule:
@@ -66,6 +62,10 @@ class Schedule:
     def node_of(self, record: AttemptRecord) -> Node:
         """Return the node that an attempt works on; a judge's is another than that of those it compares."""
         return self._progress.node_of(record)
+
+    def combination(self, name: str) -> str:
+        """Return the values of a matrix that a node is made for."""
+        return self._progress.combination(name)
 
     def heads(self, name: str, base: str | None) -> tuple[str, ...]:
         """Return the commits a node starts from; none: where the run began."""
@@ -338,16 +338,3 @@ class Schedule:
 
     def _spent(self) -> float:
         return self._spent_before + self._seats.spent_usd
-
-
-def item_of(node: Node, place: int) -> Node:
-    """Return the node that does one item of a list; a condition that names the item is asked of each."""
-    when = node.when if node.when and asks_item(node.when) else None
-    return structs.replace(
-        node, id=f"{node.id}.{place}", needs=(), when=when, around=(), for_each=None, items=None, matrix=False
-    )
-
-
-def asks_item(words: str) -> bool:
-    """Tell whether a condition of a node with many items is about one of them."""
-    return bool(Expression(words).names() & ITEM)

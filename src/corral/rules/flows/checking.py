@@ -41,6 +41,7 @@ def check(flow: Flow, prefix: str, places: Mapping[str, Place], nested: Mapping[
             elif path[0] not in inputs and above.has(node.id, path[0]):
                 _asked(path, nodes[prefix + path[0]], places[node.id], mistakes)
         _listed(node, nodes, prefix, places[node.id], mistakes)
+        _listed_input(node, flow, prefix, places[node.id], mistakes)
     shares = [node.share for node in own if node.share is not None]
     if sum(shares) > 1.001:
         place = places[next(node.id for node in own if node.share is not None)]
@@ -217,6 +218,25 @@ def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mi
     kind = shape.get("type")
     if isinstance(kind, str) and kind != "array":
         mistakes.add(place, f"{words}, but {kind}", "name a list of it")
+
+
+def _listed_input(node: Node, flow: Flow, prefix: str, place: Place, mistakes: Mistakes) -> None:
+    """Look whether an input that `for_each` names is a list; one without a value, or filled later, may be."""
+    try:
+        path = Expression(node.for_each).whole_path() if node.for_each else ()
+    except Wrong:
+        return
+    if len(path) != 1:
+        return
+    name = path[0]
+    value = flow.inputs.get(prefix + name)
+    later = isinstance(value, str) and (value == f"<{name}>" or "{{" in value)
+    if value is not None and not later and not isinstance(value, list):
+        mistakes.add(
+            place,
+            f"`for_each`: the input `{name}` is no list",
+            f"give it a list as its default: {name}: {{default: [a]}}",
+        )
 
 
 def _of(text: str) -> set[str]:

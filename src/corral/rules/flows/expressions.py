@@ -33,7 +33,7 @@ class Expression:
     """An expression that was read, and can be asked."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.strip()
+        self.text = _bare(text.strip())
         self._tree = _parse(self.text)
 
     def names(self) -> set[str]:
@@ -66,6 +66,12 @@ class Expression:
 
     def holds(self, known: Mapping[str, Any]) -> bool:
         return bool(self.value(known))
+
+
+def _bare(text: str) -> str:
+    """Take away braces around a whole expression, as texts have them around theirs."""
+    inner = text[2:-2]
+    return inner.strip() if text.startswith("{{") and text.endswith("}}") and "{{" not in inner else text
 
 
 def _parse(text: str) -> ast.expr:
@@ -111,6 +117,8 @@ def _allow(part: ast.AST) -> None:
         raise Wrong("only `len(...)` can be called")
     if isinstance(part, ast.BinOp):
         raise Wrong(f"`{ast.unparse(part)[:60]}` has no place in it: nothing is computed here" + _dashes(part))
+    if isinstance(part, ast.Set):
+        raise Wrong("braces have no place in it: leave `{{` and `}}` out")
     raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
 
 

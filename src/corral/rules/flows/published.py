@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.rules.flows.matrix import MOST_ITEMS
+from corral.rules.flows.items import MOST_ITEMS
 from corral.rules.flows.reading import COMMON, KINDS, OWN, TOP, WORKING
 
 TEXT: dict[str, Any] = {"type": "string"}

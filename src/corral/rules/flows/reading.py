@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
-from corral.rules.flows import checking, context, filling, matrix, shapes
+from corral.rules.flows import checking, context, filling, items, shapes
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
@@ -28,6 +28,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "merge": (),
     "flow": ("with",),
 }
+CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list"
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
@@ -85,7 +86,7 @@ class _Reader:
                 table.wrong(f"`{name}` cannot be the name of a node", "letters, digits, - and _; a letter first")
             nodes += self._node(self._prefix + name, table, defaults)
             places[self._prefix + name] = table.place
-        if not nodes and not listed:
+        if top.plain("nodes") in (None, {}):
             top.wrong("there are no nodes", "nodes: {main: {task: ...}}")
         if len(nodes) > MOST_NODES:
             top.wrong(f"there are more than {MOST_NODES} nodes", "use for_each, or several flows")
@@ -114,7 +115,7 @@ class _Reader:
             declared.add(name)
             table.only(("default", "description"))
             if name in given:
-                self.inputs[self._prefix + name] = given[name]
+                self.inputs[self._prefix + name] = _given(given[name], table, name)
             elif table.has("default"):
                 self.inputs[self._prefix + name] = table.entries["default"][1].as_written()
             else:
@@ -138,7 +139,7 @@ class _Reader:
                 if table.has(key):
                     table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
             return self._nested(name, table, needs, when)
-        for_each, items = _fan(table)
+        for_each, listed = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
         node = Node(
@@ -148,7 +149,7 @@ class _Reader:
             needs=needs,
             when=when,
             for_each=for_each,
-            items=items,
+            items=listed,
             matrix=table.has("matrix"),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
@@ -229,7 +230,7 @@ class _Reader:
         """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
         file = table.text("flow") or ""
         if file in self._path:
-            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), "", "flow")
+            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), CIRCLE_HINT, "flow")
             return []
         if len(self._path) >= MOST_NESTED:
             table.wrong(f"flows are nested more than {MOST_NESTED} deep", "", "flow")
@@ -262,6 +263,22 @@ class _Reader:
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
 
 
+def _given(value: Any, table: Table, name: str) -> Any:
+    """Return the value of an input; text for one whose default is a number, a list or a table is read as such."""
+    default = table.plain("default")
+    if not isinstance(value, str) or isinstance(default, str | None) or "{{" in value:
+        return value
+    try:
+        found: Any = read(value).as_written()
+    except Unreadable:
+        found = value
+    if isinstance(default, list | dict) and not isinstance(found, list if isinstance(default, list) else dict):
+        kind = "list" if isinstance(default, list) else "table"
+        table.wrong(f"the input `{name}` is a {kind}, as its default is", f'--input {name}=\'["a", "b"]\'')
+        return cast("Any", default)
+    return cast("Any", found) if isinstance(found, int | float | list | dict) else value
+
+
 def _similar(name: str, known: Iterable[str]) -> str:
     """Return a hint for a name that nobody has: the one that is nearly the same, or all."""
     near = difflib.get_close_matches(name, sorted(known), n=1)
@@ -273,9 +290,9 @@ def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
     if table.has("matrix"):
         if table.has("for_each"):
             table.wrong("a node has either `for_each` or `matrix`", "", "matrix")
-        return None, matrix.read_matrix(table)
+        return None, items.read_matrix(table)
     if isinstance(table.plain("for_each"), list):
-        return None, matrix.read_list(table)
+        return None, items.read_list(table)
     return table.expression("for_each"), None
 
 

@@ -1,4 +1,4 @@
-"""The items of a node that stand in the file: a list under `for_each`, or the combinations of a `matrix`."""
+"""The items that a node is done for: lists in the file, the combinations of a `matrix`, and the node for one item."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from msgspec import structs
+
+from corral.flow import Node
+from corral.rules.flows.expressions import Expression
 from corral.rules.flows.table import Table
 from corral.rules.flows.tree import Place
 
@@ -15,6 +19,8 @@ MOST_ITEMS = 1000  #: of one for_each, or of one matrix
 MOST_PRODUCT = 100_000  #: combinations that are looked at before some are excluded
 SIDE = ("include", "exclude")  #: keys of a matrix that name no axis
 HINT = "matrix: {os: [linux, macos], py: [3.11, 3.12]}"
+
+ITEM = frozenset({"item", "index", "matrix"})  #: names that only an item of a list knows
 
 Row = dict[str, Any]
 
@@ -126,3 +132,16 @@ def _entries(matrix: Table, name: str) -> list[Row] | None:
         matrix.wrong(f"`{name}` of `matrix` is a list of tables", f"{name}: [{{os: linux, py: 3.12}}]", name)
         return None
     return rows
+
+
+def item_of(node: Node, place: int) -> Node:
+    """Return the node that does one item of a list; a condition that names the item is asked of each."""
+    when = node.when if node.when and asks_item(node.when) else None
+    return structs.replace(
+        node, id=f"{node.id}.{place}", needs=(), when=when, around=(), for_each=None, items=None, matrix=False
+    )
+
+
+def asks_item(words: str) -> bool:
+    """Tell whether a condition of a node with many items is about one of them."""
+    return bool(Expression(words).names() & ITEM)
