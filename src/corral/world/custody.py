@@ -43,7 +43,7 @@ def first_child(pid: int) -> int | None:
 
 def me() -> str:
     """Return a name for this process that no other will ever have."""
-    return f"{os.uname().nodename}/{_boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
+    return f"{os.uname().nodename}/{boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
 
 
 def alive(owner: str) -> bool | None:
@@ -51,7 +51,7 @@ def alive(owner: str) -> bool | None:
     parts = owner.split("/")
     if len(parts) != 4 or parts[0] != os.uname().nodename:
         return None
-    if parts[1] != _boot():
+    if parts[1] != boot():
         return False
     if not PROC.exists():
         try:
@@ -142,7 +142,8 @@ def _all_of(file: str) -> bytes:
 
 
 @functools.cache
-def _boot() -> str:
+def boot() -> str:
+    """Return a name for the time since this machine was started."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]
     except OSError:

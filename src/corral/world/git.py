@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.errors import BadRequest, CorralError, GitTrouble
+from corral.errors import BadRequest, CorralError, GitTrouble, OutOfResources
 from corral.world import process
 from corral.world.process import Finished, Owner, Start
 
@@ -85,6 +85,8 @@ async def version() -> tuple[int, ...]:
 async def _version() -> tuple[int, ...]:
     try:
         finished = await process.run(Start(argv=["git", "version"], env=ENV))
+    except OutOfResources:
+        raise
     except CorralError as error:
         raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
