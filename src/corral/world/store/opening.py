@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
-from corral.world import shortage
+from corral.world import custody, shortage
 from corral.world.store import missing, readonly
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
@@ -155,6 +155,9 @@ def translated(path: Path) -> Generator[None]:
         words = str(error)
         if short := shortage.of_file(path, _size(path)):
             raise StoreTrouble(f"{path}: {words}: {short}", hint=short.hint) from error
+        if "locked" in words and (pid := custody.stopped_holder(path.with_name(path.name + "-shm"))):
+            hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
+            raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
         sign = "full" if _no_room(path) else words.lower()
         hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

@@ -106,6 +106,9 @@ DELETE FROM claims WHERE attempt = :attempt
 -- name: release_claims_of_owner
 DELETE FROM claims WHERE owner = :owner
 
+-- name: release_claims_of_others
+DELETE FROM claims WHERE run = :run AND owner <> :owner
+
 -- name: claim_owners
 SELECT DISTINCT owner FROM claims WHERE space = :space
 
