@@ -118,4 +118,5 @@ def _judge(corral: Corral, repo: Repo, document: dict[str, Any]) -> None:
     assert repo.git("status", "--porcelain") == ""
     with sqlite3.connect(corral.home / "corral.db") as database:
         assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert database.execute("SELECT count(*) FROM slots").fetchone()[0] == 0
     database.close()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import PROGRAM, Corral, Outcome
+from tests.rig.levels import BOXED
 from tests.rig.mounts import in_private_mounts
 from tests.rig.person import Person
 from tests.rig.repository import Repo
@@ -250,3 +251,35 @@ def test_a_database_that_is_removed_while_a_run_is_driven(ready: Corral, repo: R
     assert outcome.code == 1
     assert outcome.json["status"] == "done"
     assert repo.read(outcome.attempt["branch"], "x") == "x"
+
+
+def limited(ready: Corral, repo: Repo, limit: str) -> Outcome:
+    """Run a task in a shell that limits what its programs may use."""
+    shell = Corral(
+        ready.root / f"limited-{limit.replace(' ', '')}", ["sh", "-c", f'{limit}; exec "$@"', "sh", *ready.program]
+    )
+    return shell("run", "t", "--repo", repo.folder, "--agent", "mine", "--json", env=ready.env)
+
+
+@pytest.mark.parametrize(
+    ("limit", "word"),
+    [("ulimit -n 16", "open files"), ("ulimit -n 24", "open files"), ("ulimit -f 20", "file size")],
+)
+def test_a_limit_that_is_reached_is_named(ready: Corral, repo: Repo, limit: str, word: str) -> None:
+    outcome = limited(ready, repo, limit)
+    troubled(outcome, word, limit.rpartition(" ")[0])
+    again = ready.run(repo, "t", "--agent", "mine")  # nothing wrong was remembered of the sandbox
+    assert (again.code, again.attempt["sandbox"]["level"] in BOXED) == (0, True), again
+
+
+@pytest.mark.parametrize("limit", ["ulimit -n 64", "ulimit -v 200000", "ulimit -v 400000", "ulimit -f 400"])
+def test_under_a_limit_what_is_done_is_reported_done(ready: Corral, repo: Repo, limit: str) -> None:
+    outcome = limited(ready, repo, limit)
+    assert "corral itself failed" not in outcome.err
+    assert "Traceback" not in outcome.err
+    if outcome.out:  # how the run ended is reported, whatever failed after it
+        assert outcome.json["status"] == ready("show", "@last", "--json").json["status"]
+        assert outcome.code == (0 if outcome.json["status"] == "done" else 1)
+    else:
+        troubled(outcome, limit.rpartition(" ")[0])
+        assert "done" not in [line["status"] for line in ready("ls", "--json").json]

@@ -90,7 +90,7 @@ def test_resume_takes_a_stuck_run_over_and_the_old_process_does_nothing_more(cor
     assert stored(corral, "SELECT epoch FROM runs") == [(2,)]
     assert stored(corral, "SELECT count(*) FROM slots") == [(0,)]
     assert stored(corral, "SELECT count(*) FROM ledger WHERE settled IS NULL") == [(0,)]
-    assert not tagged(run)
+    assert not tagged(f"CORRAL_ATTEMPT={run}")
     assert corral.leavings() == []
 
 
@@ -100,11 +100,11 @@ def test_stop_takes_a_stuck_run_after_its_lease_and_says_what_it_waits_for(corra
         line = stopping.process.stderr.readline().decode()
         assert f"process {going.process.pid}" in line
         assert "--force" in line
-        assert tagged(run)
+        assert tagged(f"CORRAL_ATTEMPT={run}")
         let_lease_run_out(corral)
         outcome = stopping.end()
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
-        assert not tagged(run)
+        assert not tagged(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(corral, going)
     attempt = outcome.attempt
     assert repo.read(attempt["branch"], "rest.txt") == "rest"
@@ -133,5 +133,5 @@ def test_an_ordinary_user_takes_a_stuck_run_over(person: Person) -> None:
     with stuck(person, person.repo()) as (going, run):
         outcome = person("stop", run, "--force", "--json")
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
-        assert not tagged(run)
+        assert not tagged(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(person, going)

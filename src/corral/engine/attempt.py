@@ -28,7 +28,7 @@ from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
 from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
-from corral.world import merging, workspace
+from corral.world import clock, merging, shortage, workspace
 from corral.world.process import Limits
 from corral.world.workspace import Workspace
 
@@ -88,7 +88,7 @@ class AttemptCourse:
 
     async def _work(self) -> None:
         record = self.record
-        record.started = time.time()
+        record.started, record.clock = time.time(), clock.reading()
         self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
         self.attempt.sandbox = SandboxReport(self.host.level)
         if self.host.stop.is_set():
@@ -372,6 +372,7 @@ class AttemptCourse:
         where = f"{lost}; its workspace is kept: {self.folder}" if self.record.kept else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
+        error = shortage.of(error) or error
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
         if self.record.kept:
@@ -398,7 +399,7 @@ class AttemptCourse:
         verdict = clean(verdict)
         attempt.status, attempt.error = verdict.status, verdict.error
         record.ended = time.time()
-        attempt.seconds = round(record.ended - record.started, 3)
+        attempt.seconds = clock.seconds_since(record.clock, record.started)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
             await together(receipting.note(self.host, record.receipt), workspace.remove(self.folder))

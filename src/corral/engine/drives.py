@@ -151,7 +151,17 @@ class Drives:
         owner = self._store.run(run).owner
         loser = owner if owner and (force or custody.alive(owner) is False) else None
         now = time.time()
-        return self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser)
+        if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
+            return False
+        if owner and owner != self._owner and custody.alive(owner) is not False:
+            self._take_children(run, owner, now)
+        return True
+
+    def _take_children(self, run: str, owner: str, now: float) -> None:
+        """Take the runs below one from the same owner: each has a lease of its own, which ends a little later."""
+        for child in Lineage(self._store).all_below(run):
+            if child not in self._drives and self._store.run(child).owner == owner:
+                self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
 
     def own(self, run: str, *, force: bool = False) -> None:
         """Take a run over, or say who has it and when it can be taken over."""

@@ -29,7 +29,7 @@ from corral.rules.actions import Action, Ask, Expand, Finish, Land, Settle
 from corral.rules.contest import Halt
 from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule import Schedule
-from corral.world import fence, workspace
+from corral.world import clock, fence, workspace
 from corral.world.sealing import made_key
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -286,6 +286,7 @@ class Drive:
             folder=str(self.store.folder / "workspaces" / name),
             heads=self.schedule.heads(action.node, self.plan.base),
             started=time.time(),
+            clock=clock.reading(),
         )
         if before:
             self._after(record, before, action)

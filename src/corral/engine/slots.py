@@ -32,6 +32,7 @@ class Slots:
         self._own: dict[str, SlotWant] = {}
         self._since = self._now = 0.0
         self._refused: set[str] = set()
+        self._looked = False
 
     @property
     def _limited(self) -> bool:
@@ -55,8 +56,10 @@ class Slots:
             self._limits, self._limits_at = _limits_now(self._plan), now
         for attempt in freed:
             slots.free(self._store, attempt)
-        if self._limited:
+        if self._limited or not self._looked:  # once at least: what a killed process left is not left for good
             slots.free_dead(self._store, self._mine, now, custody.alive)
+            self._looked = True
+        if self._limited:
             self._refused = set()
             self._look()
         return bool(freed)

@@ -173,7 +173,7 @@ class Board:
             if working := self.working.pop(attempt, None):
                 self._usd[node] = self._usd.get(node, 0.0) + (working.usd or 0.0)
                 self.usd += working.usd or 0.0
-                self._seconds[node] = self._seconds.get(node, 0.0) + at - working.started
+                self._seconds[node] = self._seconds.get(node, 0.0) + max(0.0, at - working.started)
             return
         if moved or working is None:
             self._tried.add(node)

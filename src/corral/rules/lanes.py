@@ -175,7 +175,7 @@ def taken(tries: Sequence[AttemptRecord], now: float) -> float:
     total = 0.0
     for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
         ended = record.ended or record.started
-        total += ended - record.started
+        total += record.attempt.seconds or max(0.0, ended - record.started)
         if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
             total += max(0.0, following - ended)
     return total

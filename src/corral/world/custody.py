@@ -78,6 +78,20 @@ def suspended(pid: int) -> bool:
         return False
 
 
+def stopped_holder(file: Path) -> int | None:
+    """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
+    try:
+        inode = str(file.stat().st_ino)
+        locks = (PROC / "locks").read_text().splitlines()
+    except OSError:
+        return None
+    for fields in (line.replace("-> ", "").split() for line in locks):
+        pid, place = fields[4], fields[5]
+        if fields[3] == "WRITE" and place.rpartition(":")[2] == inode and suspended(int(pid)):
+            return int(pid)
+    return None
+
+
 def any_left(tag: str) -> bool:
     """Return whether a process of this attempt is running."""
     return any(name is not None for _, name in _tagged(tag, None))

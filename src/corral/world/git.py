@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.errors import BadRequest, CorralError, GitTrouble
-from corral.world import process
+from corral.errors import BadRequest, CorralError, GitTrouble, OutOfResources
+from corral.world import custody, process
 from corral.world.process import Finished, Owner, Start
 
 OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
@@ -73,6 +73,7 @@ class ChangedBlob(Struct, frozen=True):
 
 
 _known: list[tuple[int, ...]] = []
+LOOKS_AT_HOLDER = 500  #: after so many looks at a lock, about 5 s, its holder is looked at
 
 
 async def version() -> tuple[int, ...]:
@@ -85,6 +86,8 @@ async def version() -> tuple[int, ...]:
 async def _version() -> tuple[int, ...]:
     try:
         finished = await process.run(Start(argv=["git", "version"], env=ENV))
+    except OutOfResources:
+        raise
     except CorralError as error:
         raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
@@ -334,12 +337,19 @@ async def locked(file: Path) -> AsyncGenerator[int, None]:
     """Hold a lock that also other processes respect; it is gone when its holder dies, and all it was passed on to."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    looks = 0
     try:
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                looks += 1
+                if looks % LOOKS_AT_HOLDER == 0 and (pid := custody.stopped_holder(file)):
+                    raise CorralError(
+                        f"process {pid} is stopped (SIGSTOP) and holds the lock {file}",
+                        hint=f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}",
+                    ) from None
                 await asyncio.sleep(0.01)
         yield descriptor
     finally:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import resource
+from pathlib import Path
 
 from corral.errors import OutOfResources
 
 FILES, MEMORY, PROCESSES, SIZE = "open files", "memory", "processes or threads", "file size"
+NEAR = 64 << 10  #: bytes that one write may add to a file
+
 _BY_NUMBER = {
     errno.EMFILE: FILES,
     errno.ENFILE: FILES,
@@ -49,7 +53,21 @@ def in_words(text: str) -> OutOfResources | None:
     return _said(found) if found else None
 
 
+def of_file(path: Path, size: int) -> OutOfResources | None:
+    """Return what keeps a file of this size from growing, or any file from being opened; None if nothing does."""
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if allowed != resource.RLIM_INFINITY and size + NEAR > allowed:
+        return _said(SIZE)
+    try:
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return of(error) if error.errno in (errno.EMFILE, errno.ENFILE) else None
+    return None
+
+
 def _said(what: str) -> OutOfResources:
+    if what == PROCESSES and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        what = MEMORY  # a thread that finds no room for its stack is refused in the same words
     number, command = _LIMITS[what]
     allowed = None
     with contextlib.suppress(OSError, ValueError):

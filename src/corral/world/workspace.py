@@ -341,7 +341,7 @@ async def remove(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     fence.check()
-    with contextlib.suppress(OSError, RecursionError):  # quicker than a program; what it cannot do, that one can
+    with contextlib.suppress(OSError, RuntimeError):  # quicker than a program; what it cannot do, that one can
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)
             return

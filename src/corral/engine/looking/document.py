@@ -27,7 +27,7 @@ from corral.model import (
 )  # fmt: skip
 from corral.money import dollars
 from corral.rules import reduce
-from corral.world import custody
+from corral.world import clock, custody
 from corral.world.store import inbox, merges
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import Store
@@ -113,7 +113,7 @@ def build(store: Store, run: str) -> Run:
         repo=record.plan.repo,
         base=record.plan.base,
         started=moment(record.created),
-        seconds=round((record.ended or time.time()) - record.created, 3),
+        seconds=clock.seconds_since(record.clock, record.created) if record.seconds is None else record.seconds,
         cost=total_cost(attempts),
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,

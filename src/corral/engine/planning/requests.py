@@ -19,7 +19,7 @@ from corral.flow import TaskType
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
 from corral.rules import naming
 from corral.serving import Ticket
-from corral.world import snapshots
+from corral.world import clock, snapshots
 from corral.world.store import history
 from corral.world.store.sqlite import LEASE_SECONDS
 
@@ -95,6 +95,7 @@ def _record(plan: RunPlan, owner: str | None) -> RunRecord:
         reason=None,
         plan=plan,
         created=now,
+        clock=clock.reading(),
         owner=owner,
         lease_until=now + LEASE_SECONDS if owner else 0.0,
     )

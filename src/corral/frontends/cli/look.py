@@ -57,7 +57,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
                 "repo": line.repo,
                 "agents": line.agents,
                 "started": document.moment(line.created),
-                "seconds": None if line.ended is None else round(line.ended - line.created, 3),
+                "seconds": line.seconds,
                 "cost": {"usd": line.usd},
             }
             for line in lines

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
+from corral.world import custody, shortage
 from corral.world.store import missing, readonly
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
@@ -89,7 +90,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {known}")  # an older corral looks at this
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself may have rolled it back
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -135,6 +137,15 @@ def _no_room(path: Path) -> bool:
         return False
 
 
+def _size(path: Path) -> int:
+    """Return the size of the larger of a database's two files."""
+    sizes = [0]
+    for name in (path.name, path.name + "-wal"):
+        with contextlib.suppress(OSError):
+            sizes.append(path.with_name(name).stat().st_size)
+    return max(sizes)
+
+
 @contextlib.contextmanager
 def translated(path: Path) -> Generator[None]:
     """Turn sqlite's errors into ours, each with a way out."""
@@ -142,6 +153,11 @@ def translated(path: Path) -> Generator[None]:
         yield
     except sqlite3.DatabaseError as error:
         words = str(error)
+        if short := shortage.of_file(path, _size(path)):
+            raise StoreTrouble(f"{path}: {words}: {short}", hint=short.hint) from error
+        if "locked" in words and (pid := custody.stopped_holder(path.with_name(path.name + "-shm"))):
+            hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
+            raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
         sign = "full" if _no_room(path) else words.lower()
         hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

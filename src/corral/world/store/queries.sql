@@ -1,14 +1,17 @@
 -- All SQL of corral. Each query has a name; sqlite.py calls it by that name.
 
 -- name: add_run
-INSERT INTO runs (id, status, reason, plan, created, owner, lease_until)
-VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until)
+INSERT INTO runs (id, status, reason, plan, created, owner, lease_until, clock)
+VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until, :clock)
 
 -- name: run
-SELECT id, status, reason, plan, created, ended, owner, lease_until, epoch FROM runs WHERE id = :id
+SELECT id, status, reason, plan, created, ended, owner, lease_until, epoch, clock, seconds FROM runs WHERE id = :id
 
 -- name: epoch
 SELECT epoch FROM runs WHERE id = :id
+
+-- name: clock
+SELECT clock, created FROM runs WHERE id = :id
 
 -- name: runs_with_prefix
 SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMIT 3
@@ -17,7 +20,7 @@ SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMI
 SELECT id FROM runs r WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id) ORDER BY id DESC LIMIT 1
 
 -- name: list_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
        CASE json_extract(r.plan, '$.flow.strategy')
@@ -29,7 +32,7 @@ SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
 FROM runs r ORDER BY r.id DESC LIMIT :most
 
 -- name: move_run
-UPDATE runs SET status = :status, reason = :reason, ended = :ended,
+UPDATE runs SET status = :status, reason = :reason, ended = :ended, seconds = :seconds,
   owner = CASE WHEN :ended IS NULL THEN owner END
 WHERE id = :id
 
@@ -102,6 +105,9 @@ DELETE FROM claims WHERE attempt = :attempt
 
 -- name: release_claims_of_owner
 DELETE FROM claims WHERE owner = :owner
+
+-- name: release_claims_of_others
+DELETE FROM claims WHERE run = :run AND owner <> :owner
 
 -- name: claim_owners
 SELECT DISTINCT owner FROM claims WHERE space = :space

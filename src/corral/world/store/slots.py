@@ -84,8 +84,9 @@ def unwant(store: Store, run: str, agent: str) -> None:
 
 
 def take_over(store: Store, mine: Mine) -> None:
-    """Free what any other owner of a run holds and waits for."""
+    """Free what any other owner of a run holds and waits for: slots, and files that its agents claimed."""
     with store.transaction():
+        store.do("release_claims_of_others", run=mine.run, owner=mine.owner)
         store.do("free_slots_of_others", run=mine.run, owner=mine.owner)
         store.do("drop_slot_wants_of_others", run=mine.run, owner=mine.owner)
 

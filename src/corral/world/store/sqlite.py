@@ -17,7 +17,7 @@ from corral.errors import BadRequest, NotFound, StoreTrouble
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
-from corral.world import fence
+from corral.world import clock, fence
 from corral.world.notice import Rope
 from corral.world.store import missing, readonly
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
@@ -35,6 +35,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     reason: str | None
     created: float
     ended: float | None
+    seconds: float | None  #: None until it is over
     repo: str
     strategy: str
     task: str
@@ -141,6 +142,7 @@ class Store:
                 created=record.created,
                 owner=record.owner,
                 lease_until=record.lease_until,
+                clock=record.clock,
             )
             for place, node in enumerate(record.plan.flow.nodes):
                 self._do("add_node", run=record.id, id=node.id, place=place, status="queued")
@@ -157,6 +159,8 @@ class Store:
             owner=row["owner"],
             lease_until=row["lease_until"],
             epoch=row["epoch"],
+            clock=row["clock"],
+            seconds=_seconds(row),
         )
 
     def epoch(self, run: str) -> int | None:
@@ -186,7 +190,10 @@ class Store:
 
     def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
         with self.transaction():
-            self._do("move_run", id=run, status=status, reason=reason, ended=ended)
+            seconds = None
+            if ended is not None and (made := self._rows("clock", id=run)):
+                seconds = clock.seconds_since(made[0]["clock"], made[0]["created"])
+            self._do("move_run", id=run, status=status, reason=reason, ended=ended, seconds=seconds)
 
     # --- leases and orders
 
@@ -357,6 +364,7 @@ def run_line(row: sqlite3.Row) -> RunLine:
         reason=row["reason"],
         created=row["created"],
         ended=row["ended"],
+        seconds=_seconds(row),
         repo=row["repo"],
         strategy=row["strategy"],
         task=row["task"],
@@ -364,6 +372,13 @@ def run_line(row: sqlite3.Row) -> RunLine:
         usd=None if row["usd"] is None else dollars(row["usd"]),
         owner=row["owner"],
     )
+
+
+def _seconds(row: sqlite3.Row) -> float | None:
+    """Return how long a run took; an older store has only the times of its wall clock."""
+    if row["ended"] is None or row["seconds"] is not None:
+        return cast("float | None", row["seconds"])
+    return round(max(0.0, row["ended"] - row["created"]), 3)
 
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
