@@ -13,7 +13,7 @@ from corral.config import reading
 from corral.config.places import REPOSITORY_FILE, fingerprint
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
-from corral.engine.planning import flowing, trying
+from corral.engine.planning import flowing, programs, trying
 from corral.engine.planning.findings import Findings
 from corral.engine.planning.glances import Glance, Glances
 from corral.engine.planning.routing import History
@@ -98,6 +98,9 @@ async def _prepare(
     scopes = (*settings.scopes, *_asked_scope(request))
     said = (scopes, next(iter(names), ""), ignore)
     fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
+    if level != "none":
+        programs.check(flow, settings, top, fitted, findings)
+        findings.tell()
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
