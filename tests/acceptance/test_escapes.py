@@ -20,7 +20,7 @@ LANDLOCK = {
 #: What a person without rights cannot do on any machine, or our launcher ends. All else works with no box around it:
 #: so each of the others is known to be a real attempt.
 REFUSED_ANYWAY = {
-    "n_bluetooth_or_crypto", "n_packet", "n_raw", "n_route", "p_daemon", "r_any_cmdline", "r_disks",
+    "b_memory_devices", "n_bluetooth_or_crypto", "n_packet", "n_raw", "n_route", "p_daemon", "r_any_cmdline", "r_disks",
     "r_env_leak", "r_kernel_log", "r_kernel_memory", "r_shadow", "w_device", "w_open_by_handle",
     "w_proc_1_root", "x_become_root", "x_bpf", "x_capabilities", "x_chroot", "x_control_group",
     "x_core_pattern", "x_module", "x_mount", "x_new_mount_calls", "x_perf", "x_remount", "x_schedule",

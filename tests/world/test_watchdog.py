@@ -198,8 +198,7 @@ def test_much_that_is_open_and_empty_is_no_memory(open_folder: Path) -> None:
     async def look() -> None:
         script = f"exec /usr/bin/python3 {open_folder}/keep.py"
         watching = asyncio.create_task(watched(open_folder, "strict", script, Ceiling(memory_mb=60), **more))
-        while not (open_folder / "work" / "ready").exists():
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(until, (open_folder / "work" / "ready").exists, "all are open")
         done, _ = await asyncio.wait({watching}, timeout=2)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

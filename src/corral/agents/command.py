@@ -12,7 +12,7 @@ from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents.protocol import Conversation
 from corral.errors import BadRequest
 from corral.events import AgentEvent, Ended, Said, Spent, Unparsed
-from corral.model import Failure, Tokens
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
@@ -293,7 +293,8 @@ def _number(value: object) -> float | None:
 def _crashed(code: int, stderr: str, text: str) -> Ended:
     words = (stderr.strip() or text.strip()).splitlines()
     reason = f": {words[-1][:300]}" if words else ""
-    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}"))
+    hint = NOT_STARTED_HINT if code in NOT_STARTED else ""
+    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
 
 
 def _bad(why: str, text: str) -> Ended:

@@ -20,6 +20,10 @@ ErrorClass = Literal[
     "budget",
 ]  # fmt: skip
 
+#: What a shell answers where a program cannot be run, or is not there.
+NOT_STARTED = (126, 127)
+NOT_STARTED_HINT = "a program on this machine may be missing in the box: show it with --read PATH or [scope] read"
+
 CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
 
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]

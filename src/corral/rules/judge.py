@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from corral.events import Ended
 from corral.flow import Task
-from corral.model import Attempt, CheckResult, Failure, Status, Violation
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, Attempt, CheckResult, Failure, Status, Violation
 from corral.rules import output
 
 USED_UP: dict[str, Failure] = {
@@ -146,6 +146,8 @@ def of_work(
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
         hint = f"corral logs {attempt.id.partition('-')[0]} shows what it printed"
+        if check.exit_code in NOT_STARTED:
+            hint = f"{NOT_STARTED_HINT}; {hint}"
         return Verdict("failed", Failure("check_failed", words, hint))
     if attempt.files_changed and task.read_only:
         return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))
