@@ -8,6 +8,8 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
+import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
@@ -52,6 +54,10 @@ FROM_FILE = 'tail -c "+$1" -- "$2" | { shift 2; "$@"; }'
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+#: What git says of a lock file that is there already, of a ref, an index or settings.
+LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
 
 
 class Change(Struct, frozen=True):
@@ -132,7 +138,7 @@ class Repository:
             sink=sink,
         )
         if finished.code not in fine:
-            raise _trouble(arguments[0], finished)
+            raise trouble(arguments[0], finished)
         return finished
 
     async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
@@ -220,7 +226,7 @@ class Repository:
         argv = ["/bin/sh", "-c", FROM_FILE, "index", str(start + 1), str(file), *git]
         finished = await process.run(Start(argv=argv, env=ENV, cwd=str(self.folder), owner=self.owner))
         if finished.code != 0:
-            raise _trouble("index-pack", finished)
+            raise trouble("index-pack", finished)
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
@@ -241,10 +247,29 @@ class Repository:
         return self._identity
 
 
-def _trouble(command: str, finished: Finished) -> GitTrouble:
+def trouble(command: str, finished: Finished) -> GitTrouble:
+    """Return what git's words mean, with a hint for what a person can do about it."""
     words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
+    if locked_by := LOCKED.search(words):
+        lock = Path(locked_by[1])
+        return GitTrouble(
+            f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
+            hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
+        )
     full = any(sign in words for sign in ("No space left", "unable to write"))
     return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
+
+
+def age(file: Path) -> str:
+    """Return how long ago a file was made, in words; empty where it is gone."""
+    try:
+        seconds = max(0.0, time.time() - file.stat().st_mtime)
+    except OSError:
+        return ""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f", {seconds / size:.0f} {unit} old"
+    return f", {seconds:.0f} seconds old"
 
 
 def _change(numbers: bytes) -> Change:

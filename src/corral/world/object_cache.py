@@ -68,7 +68,8 @@ async def lend(
     for commit in dict.fromkeys(commits):
         entry = place / (commit + _form(repository.git_dir))
         if not _link(entry, folder / "pack"):
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for made in (cache, place):
+                made.mkdir(parents=True, exist_ok=True, mode=0o700)
             async with locked(place / "lock"):
                 if not _link(entry, folder / "pack"):  # nobody made it meanwhile
                     await _announced(_Packer(repository, place, entry, commit).pack(), repository, say)

@@ -18,6 +18,7 @@ from corral.model import (
     Cost,
     CostSource,
     MergeState,
+    NodeClash,
     NodeState,
     Run,
     RunRecord,
@@ -206,4 +207,5 @@ def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[Merge
 
 def _clash(record: MergeRecord) -> MergeState:
     paths = tuple(conflict.path for conflict in record.conflicts)
-    return MergeState(status="conflict", into=record.into, conflicts=paths)
+    clashes = (NodeClash(one=record.between[0], other=record.between[1], files=paths),) if record.between else UNSET
+    return MergeState(status="conflict", into=record.into, conflicts=paths, clashes=clashes)

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from corral.engine.looking import document
 from corral.engine.places import repository_of
-from corral.errors import BadRequest
+from corral.errors import BadRequest, CorralError
 from corral.merging import Clash, Overlap, Standing
-from corral.model import OPEN
+from corral.model import OPEN, NodeClash, Run
+from corral.rules import merging as rules
 from corral.world import git, merging, snapshots
 from corral.world.git import Repository
 from corral.world.store.sqlite import Store
@@ -57,6 +58,26 @@ async def overlap(store: Store, folder: Path) -> Overlap:
             if (files := clashes[one.commit, other.commit])
         ),
     )
+
+
+async def within(store: Store, run: Run) -> Run:
+    """Name the nodes of a run that conflict with each other, before it is merged; git is asked only if some may."""
+    pairs = rules.suspects(run) if run.merge.status == "ready" else []
+    if not pairs:
+        return run
+    repository = repository_of(store.run(run.run).plan, store.folder)
+    wanted = [(one.commit or "", other.commit or "") for (_, one), (_, other) in pairs]
+    try:
+        clashes = await Known(store.folder / "overlap.json").ask(repository, wanted)
+    except (CorralError, OSError):  # its work may be gone
+        return run
+    found = tuple(
+        NodeClash(one=one, other=other, files=files)
+        for ((one, _), (other, _)), commits in zip(pairs, wanted, strict=True)
+        if (files := clashes[commits])
+    )
+    run.merge = msgspec.structs.replace(run.merge, clashes=found or UNSET)
+    return run
 
 
 async def _unmerged(store: Store, run: str, repository: Repository) -> list[Standing]:
@@ -110,7 +131,7 @@ async def _between_changes(
         if each.base is None or await repository.commit_of(each.base) is None:
             return conflicts
         files.append(await repository.names_changed(each.base, each.commit))
-    common = _in_both(*files)
+    common = rules.in_both(*files)
     if not common:
         return ()
     for first, second in ((one, other), (other, one)):
@@ -119,18 +140,6 @@ async def _between_changes(
             merged = await merging.merge_since(repository, second.base or "", moved.tree, second.commit)
             return tuple(conflict.path for conflict in merged.conflicts)
     return tuple(path for path in conflicts if path in common)
-
-
-def _in_both(one: Sequence[str], other: Sequence[str]) -> set[str]:
-    """Return the paths of each that the other has too, or that lie in a folder which is a file there."""
-    found: set[str] = set()
-    for mine, theirs in ((one, frozenset(other)), (other, frozenset(one))):
-        found.update(
-            path
-            for path in mine
-            if path in theirs or any(str(above) in theirs for above in PurePosixPath(path).parents)
-        )
-    return found
 
 
 class Known:

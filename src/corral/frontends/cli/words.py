@@ -132,6 +132,12 @@ def named(attempt: Attempt) -> str:
 def _merged(run: Run) -> list[str]:
     """Say what was merged: whose work, or which parts of whose; or what stands against it."""
     merge = run.merge
+    if merge.clashes:
+        moved = ", nothing was moved" if merge.status == "conflict" else ": the merge will ask whose version counts"
+        return [
+            f"conflict {each.one} and {each.other} both changed {', '.join(map(printable, each.files))}{moved}"
+            for each in merge.clashes
+        ]
     if merge.status == "conflict":
         return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
     if merge.status != "merged" or not merge.commit:

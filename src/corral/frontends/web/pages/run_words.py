@@ -76,6 +76,11 @@ def _done(view: View) -> Next:
     merge, name = view.run.merge, view.run.run
     if merge.status == "merged":
         return Next(f"It is merged into {merge.into}. Undo is on the merge screen.", f"corral undo {name}")
+    if merge.clashes:
+        names = "; ".join(
+            f"{each.one} and {each.other} both changed {', '.join(each.files[:4])}" for each in merge.clashes
+        )
+        return Next(f"Its nodes conflict: {names}. Settle the conflicts.", f"corral merge {name}")
     if merge.status == "conflict":
         return Next("It does not go together with what is there now. Settle the conflicts.", f"corral merge {name}")
     if merge.status == "undone":
