@@ -43,6 +43,7 @@ class Drives:
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        from corral.engine import pinning  # noqa: PLC0415
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.looking import telemetry  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
@@ -59,7 +60,9 @@ class Drives:
         if self.stopping:
             drive.stop(self.stopping)
         try:
+            await pinning.hold(self._store, run)
             await drive.to_the_end()
+            await pinning.release(self._store, run)
         finally:
             del self._drives[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait

@@ -257,16 +257,27 @@ def _change(numbers: bytes) -> Change:
 
 def loose_tree(git_dir: Path, commit: str) -> str | None:
     """Read the tree of a commit that lies as a file of its own; None where it does not: then git is to be asked."""
+    whole = _loose_commit(git_dir, commit)
+    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
+    return told[1].decode() if told else None
+
+
+def loose_parents(git_dir: Path, commit: str) -> list[str]:
+    """Read the parents of a commit that lies as a file of its own; none where it does not."""
+    head = _loose_commit(git_dir, commit).partition(b"\n\n")[0]
+    return [line.split()[1].decode() for line in head.split(b"\n") if line.startswith(b"parent ")]
+
+
+def _loose_commit(git_dir: Path, commit: str) -> bytes:
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):
-        return None
+        return b""
     try:
         packed = (git_dir / "objects" / commit[:2] / commit[2:]).read_bytes()
         whole = zlib.decompressobj().decompress(packed, MOST_COMMIT)
     except (OSError, zlib.error):
-        return None
+        return b""
     found = hashlib.sha1(whole, usedforsecurity=False) if len(commit) == 40 else hashlib.sha256(whole)
-    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
-    return told[1].decode() if told and found.hexdigest() == commit else None
+    return whole if found.hexdigest() == commit else b""
 
 
 class Found(Struct, frozen=True):

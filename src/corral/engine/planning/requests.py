@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.engine.automatic import pending
+from corral.engine.places import repository_of
 from corral.engine.planning import submit
 from corral.engine.planning.glances import Glances
 from corral.engine.planning.submit import Submission
-from corral.errors import Stopped
+from corral.errors import Conflicting, Stopped
 from corral.flow import TaskType
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
 from corral.rules import naming
 from corral.serving import Ticket
+from corral.world import pins
+from corral.world.git import Repository
 from corral.world.store import history
 from corral.world.store.sqlite import LEASE_SECONDS
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Vet = Callable[[RunPlan], None]
+MOST_MOVES = 10  #: of a branch while a request is prepared
 
 
 class Requests:
@@ -44,26 +49,39 @@ class Requests:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         engine = self._engine
         engine.money.refuse_halted()
-        submission = await self.prepare(request)
+        run = _new_id()
+        submission = await self._pinned(request, run)
         if engine.drives.stopping:
             raise Stopped(f"{engine.drives.stopping} before anything was started")
         for note in submission.notes:
             say(note)
-        record = _record(submission.plan, engine.owner)
-        engine.store.add_run(record)
-        return record.id
+        engine.store.add_run(_record(run, submission.plan, engine.owner))
+        return run
 
     async def enqueue(
         self, request: Request, ticket: Ticket, say: Say = lambda _: None, vet: Vet = lambda _: None
     ) -> str:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
         self._engine.money.refuse_halted()
-        submission = await self.prepare(request)
-        vet(submission.plan)
+        run = _new_id()
+        submission = await self._pinned(request, run, vet)
         for note in submission.notes:
             say(note)
         plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-        return pending.add(self._engine.store, _record(plan, None), ticket, request)
+        return pending.add(self._engine.store, _record(run, plan, None), ticket, request)
+
+    async def _pinned(self, request: Request, run: str, vet: Vet = lambda _: None) -> Submission:
+        """Prepare a request and hold its base for the run; where the base moved meanwhile, take the new one."""
+        for _ in range(MOST_MOVES):
+            submission = await self.prepare(request)
+            vet(submission.plan)
+            if submission.plan.base is None:
+                return submission
+            repository = repository_of(submission.plan, self._engine.home)
+            await pins.pin(repository, run, submission.plan.base)
+            if await _holds(repository, submission.plan, request.base):
+                return submission
+        raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""
@@ -74,10 +92,26 @@ class Requests:
         return history.track_records(self._engine.store, kind)
 
 
-def _record(plan: RunPlan, owner: str | None) -> RunRecord:
+def _new_id() -> str:
+    return naming.run_id(int(time.time() * 1000), int.from_bytes(os.urandom(4)))
+
+
+async def _holds(repository: Repository, plan: RunPlan, named: str | None) -> bool:
+    """Tell whether the base was still where it was found when its ref was written: then no `git gc` can have it."""
+    with contextlib.suppress(OSError):
+        if not named and plan.into:
+            tip = (repository.git_dir / "refs" / "heads" / plan.into).read_text()
+            if tip.strip() == plan.base:
+                return True
+    if not (repository.folder / ".git").exists() and repository.folder != repository.git_dir:
+        return True  # a plain folder: nobody else writes to what stands behind it
+    return await repository.commit_of(named or "HEAD") == plan.base
+
+
+def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:
     now = time.time()
     return RunRecord(
-        id=naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4))),
+        id=run,
         status="queued",
         reason=None,
         plan=plan,

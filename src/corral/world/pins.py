@@ -1,0 +1,122 @@
+"""Refs that hold the commits a run starts from, so that `git gc` in the repository takes none of them away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral.world import snapshots
+from corral.world.git import Repository, loose_parents
+
+FOLDER = "refs/corral/bases"
+QUIET_SECONDS = 60.0  #: how long the end of a `git gc` is waited for
+TRIES = 3
+
+
+class Moment(Struct, frozen=True):
+    """What a repository's folder looked like at a moment, to see whether git tidied up since."""
+
+    changed: int | None
+    tidying: bool
+
+    @classmethod
+    def of(cls, repository: Repository) -> Moment:
+        try:
+            changed = repository.git_dir.stat().st_mtime_ns
+        except OSError:
+            changed = None
+        return cls(changed, (repository.git_dir / "gc.pid").exists())
+
+    def passed_quietly(self, repository: Repository) -> bool:
+        """Tell whether no `git gc` was at work since: it could have taken objects before a ref led to them.
+
+        It leaves a file in the repository's folder while it works; other programs change that folder as well.
+        """
+        return not self.tidying and Moment.of(repository) == self
+
+
+async def quiet(repository: Repository) -> None:
+    """Wait until no `git gc` is at work, for a while."""
+    until = time.monotonic() + QUIET_SECONDS
+    while (repository.git_dir / "gc.pid").exists() and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+
+
+async def pin(repository: Repository, name: str, commit: str) -> None:
+    """Hold a commit for a run, or for an attempt, until `release` or `clean`."""
+    ref = f"{FOLDER}/{name}"
+    file = repository.git_dir / ref
+    with contextlib.suppress(OSError):
+        if file.read_text().strip() == commit:
+            return
+    if not await asyncio.to_thread(_write, repository, file, commit):
+        await repository.git("update-ref", ref, commit)
+
+
+async def made_and_pinned(repository: Repository, name: str, make: Callable[[], Awaitable[str]]) -> str:
+    """Hold a commit that is made just now; made again, to the same, where a `git gc` may have taken parts of it."""
+    for _ in range(TRIES):
+        before = Moment.of(repository)
+        commit = await make()
+        await pin(repository, name, commit)
+        if before.passed_quietly(repository):
+            return commit
+        await quiet(repository)
+    return await make()  # whatever of it was taken before the ref was there; from now on nothing can be
+
+
+async def release(repository: Repository, run: str, commits: Sequence[str]) -> None:
+    """Let go of what the work of a run that is done leads to by itself; the rest stays until `clean`."""
+    held = [
+        each
+        for each in await listed(repository, run)
+        if any(each.commit in loose_parents(repository.git_dir, commit) for commit in commits)
+        or await _in_history(repository, each.commit, commits)
+    ]
+    await snapshots.edit_refs(repository, [(each.ref, None) for each in held])
+
+
+async def listed(repository: Repository, run: str) -> list[snapshots.Snapshot]:
+    """Return what is held for a run and its attempts."""
+    return await snapshots.listed(repository, [f"{FOLDER}/{run}", f"{FOLDER}/{run}-*"])
+
+
+async def _in_history(repository: Repository, commit: str, commits: Sequence[str]) -> bool:
+    for each in commits:
+        if (await repository.git("merge-base", "--is-ancestor", commit, each, fine=(0, 1, 128))).code == 0:
+            return True
+    return False
+
+
+def _write(repository: Repository, file: Path, commit: str) -> bool:
+    """Write a new ref as git lays it down, without starting git; tell whether that was possible."""
+    if (repository.git_dir / "reftable").is_dir() or file.exists():
+        return False
+    owner, lock = repository.owner, file.with_name(f"{file.name}.lock")
+    for _ in range(TRIES):  # git removes empty folders
+        try:
+            for folder in (file.parent.parent, file.parent):
+                if not folder.is_dir():
+                    folder.mkdir(exist_ok=True)
+                    if owner:
+                        os.chown(folder, owner.uid, owner.gid)
+            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "w") as written:
+            written.write(f"{commit}\n")
+            written.flush()
+            os.fsync(descriptor)
+            if owner:
+                os.fchown(descriptor, owner.uid, owner.gid)
+        lock.rename(file)
+        return True
+    return False
