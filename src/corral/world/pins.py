@@ -5,47 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from corral.world import snapshots
 from corral.world.git import Repository, loose_parents
+from corral.world.tidying import Moment, quiet
 
 FOLDER = "refs/corral/bases"
-QUIET_SECONDS = 60.0  #: how long the end of a `git gc` is waited for
 TRIES = 3
-
-
-class Moment(Struct, frozen=True):
-    """What a repository's folder looked like at a moment, to see whether git tidied up since."""
-
-    changed: int | None
-    tidying: bool
-
-    @classmethod
-    def of(cls, repository: Repository) -> Moment:
-        try:
-            changed = repository.git_dir.stat().st_mtime_ns
-        except OSError:
-            changed = None
-        return cls(changed, (repository.git_dir / "gc.pid").exists())
-
-    def passed_quietly(self, repository: Repository) -> bool:
-        """Tell whether no `git gc` was at work since: it could have taken objects before a ref led to them.
-
-        It leaves a file in the repository's folder while it works; other programs change that folder as well.
-        """
-        return not self.tidying and Moment.of(repository) == self
-
-
-async def quiet(repository: Repository) -> None:
-    """Wait until no `git gc` is at work, for a while."""
-    until = time.monotonic() + QUIET_SECONDS
-    while (repository.git_dir / "gc.pid").exists() and time.monotonic() < until:
-        await asyncio.sleep(0.02)
 
 
 async def pin(repository: Repository, name: str, commit: str) -> None:
@@ -80,6 +48,11 @@ async def release(repository: Repository, run: str, commits: Sequence[str]) -> N
         or await _in_history(repository, each.commit, commits)
     ]
     await snapshots.edit_refs(repository, [(each.ref, None) for each in held])
+
+
+async def remove(repository: Repository, run: str) -> None:
+    """Let go of all that is held for a run and its attempts."""
+    await snapshots.edit_refs(repository, [(each.ref, None) for each in await listed(repository, run)])
 
 
 async def listed(repository: Repository, run: str) -> list[snapshots.Snapshot]:

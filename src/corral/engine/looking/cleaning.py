@@ -131,7 +131,7 @@ async def _unpin(store: Store, run: RunRecord) -> None:
     """Let go of the commits that were held for a run."""
     repository = repository_of(run.plan, store.folder)
     if repository.git_dir.exists():
-        await snapshots.edit_refs(repository, [(each.ref, None) for each in await pins.listed(repository, run.id)])
+        await pins.remove(repository, run.id)
 
 
 async def _expire(store: Store, run: RunRecord) -> None:

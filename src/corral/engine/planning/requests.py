@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -15,7 +16,7 @@ from corral.engine.places import repository_of
 from corral.engine.planning import submit
 from corral.engine.planning.glances import Glances
 from corral.engine.planning.submit import Submission
-from corral.errors import Conflicting, Stopped
+from corral.errors import Conflicting, CorralError, Stopped
 from corral.flow import TaskType
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
 from corral.rules import naming
@@ -50,12 +51,12 @@ class Requests:
         engine = self._engine
         engine.money.refuse_halted()
         run = _new_id()
-        submission = await self._pinned(request, run)
-        if engine.drives.stopping:
-            raise Stopped(f"{engine.drives.stopping} before anything was started")
-        for note in submission.notes:
-            say(note)
-        engine.store.add_run(_record(run, submission.plan, engine.owner))
+        async with self._pinned(request, run) as submission:
+            if engine.drives.stopping:
+                raise Stopped(f"{engine.drives.stopping} before anything was started")
+            for note in submission.notes:
+                say(note)
+            engine.store.add_run(_record(run, submission.plan, engine.owner))
         return run
 
     async def enqueue(
@@ -64,23 +65,39 @@ class Requests:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
         self._engine.money.refuse_halted()
         run = _new_id()
-        submission = await self._pinned(request, run, vet)
-        for note in submission.notes:
-            say(note)
-        plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-        return pending.add(self._engine.store, _record(run, plan, None), ticket, request)
+        async with self._pinned(request, run, vet) as submission:
+            for note in submission.notes:
+                say(note)
+            plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
+            made = pending.add(self._engine.store, _record(run, plan, None), ticket, request)
+        if made != run:  # the same was asked for at the same time
+            await _unpin(submission.plan, self._engine.home, run)
+        return made
 
-    async def _pinned(self, request: Request, run: str, vet: Vet = lambda _: None) -> Submission:
-        """Prepare a request and hold its base for the run; where the base moved meanwhile, take the new one."""
+    @contextlib.asynccontextmanager
+    async def _pinned(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[Submission]:
+        """Prepare a request and hold its base for the run that is opened meanwhile; not where none is."""
+        submission = await self._prepared(request, run, vet)
+        try:
+            yield submission
+        except BaseException:
+            await _unpin(submission.plan, self._engine.home, run)
+            raise
+
+    async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
+        """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
         for _ in range(MOST_MOVES):
             submission = await self.prepare(request)
             vet(submission.plan)
             if submission.plan.base is None:
                 return submission
             repository = repository_of(submission.plan, self._engine.home)
-            await pins.pin(repository, run, submission.plan.base)
+            # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
             if await _holds(repository, submission.plan, request.base):
-                return submission
+                await pins.pin(repository, run, submission.plan.base)
+                if await _holds(repository, submission.plan, request.base):
+                    return submission
+                await _unpin(submission.plan, self._engine.home, run)
         raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
@@ -90,6 +107,11 @@ class Requests:
     def track_records(self, kind: TaskType | None) -> list[TrackRecord]:
         """Return how agents did tasks of a type here before."""
         return history.track_records(self._engine.store, kind)
+
+
+async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
+    with contextlib.suppress(CorralError, OSError):
+        await pins.remove(repository_of(plan, home), run)
 
 
 def _new_id() -> str:
