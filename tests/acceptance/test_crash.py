@@ -73,7 +73,8 @@ class Killing:
                 self._wait(going, self._chance.uniform(0.0, 0.05))
         new = [line for line in corral("ls", "--json").json if line["run"] not in self._known]
         if not new:
-            assert not repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
+            kept = repo.refs("refs/corral/", "refs/heads/corral/")  # killed before anything was promised
+            assert all(ref.startswith("refs/corral/bases/") for ref in kept), kept
             return False
         run = new[0]["run"]
         self._known.add(run)

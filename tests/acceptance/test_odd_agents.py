@@ -10,7 +10,16 @@ from tests.rig.flows import doer, nodes, write
 
 pytestmark = pytest.mark.slow
 
-GIT_FILES = ("index", "HEAD", "packed-refs", "objects/info/alternates", "info/exclude", "ORIG_HEAD", "shallow", "COMMIT_EDITMSG")
+GIT_FILES = (
+    "index",
+    "HEAD",
+    "packed-refs",
+    "objects/info/alternates",
+    "info/exclude",
+    "ORIG_HEAD",
+    "shallow",
+    "COMMIT_EDITMSG",
+)
 DEEP = "python3 -c \"print('[' * 3000 + ']' * 3000)\""
 #: What an agent does besides its work; `work.txt` is written first.
 ODD = {
@@ -75,13 +84,11 @@ def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
     folder.mkdir()
     flow = "name: odd\non_failure: continue\nnodes:\n"
     for name, script in ODD.items():
-        (folder / f"{name}.sh").write_text(f"echo {name} > work.txt\n{script}\necho '{{\"answer\": \"done\"}}'\n")
+        (folder / f"{name}.sh").write_text(f'echo {name} > work.txt\n{script}\necho \'{{"answer": "done"}}\'\n')
         flow += f'  {name}: {{task: "DO: . {folder}/{name}.sh", retries: 0, timeout: 120s}}\n'
     corral.config(f'[scope]\nread = ["{folder}"]')
     file, began = write(corral, flow), time.monotonic()
-    outcome = corral(
-        "flow", "run", file, "--repo", repo.folder, "--agent", "doer", "--yes", "--json", timeout=600
-    )
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--agent", "doer", "--yes", "--json", timeout=600)
     found, lost = nodes(outcome), {}
     for name in ODD:
         attempt = found[name]["attempts"][-1]

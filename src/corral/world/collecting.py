@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from corral.errors import GitTrouble
+from corral.world import incoming
 from corral.world.git import Repository
-from corral.world.process import Owner
+from corral.world.tidying import Moment
 from corral.world.workspace import WHO, Workspace, read_below
 
 TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
@@ -64,13 +63,15 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-async def take(repository: Repository, made: Workspace, out: Path, attempt: str, references: Sequence[str]) -> Taken:
+async def take(
+    repository: Repository, made: Workspace, out: Path, attempt: str, references: Sequence[str], base: str | None
+) -> Taken:
     """Fetch the bundles in `out`: the work under `references`, whatever else there is under refs/corral/saved."""
     for number, module in enumerate(made.modules):
         bundle = out / f"module-{number}.bundle"
         if bundle.exists():
             inner = Repository(Path(module.git_dir), Path(module.git_dir), work_tree=False)
-            await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"])
+            await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"], module.commit)
     bundle = out / "work.bundle"
     if not bundle.exists():
         return Taken(None)
@@ -81,15 +82,18 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
         name: f"refs/corral/saved/{attempt}/{name.removeprefix('refs/').removeprefix('heads/')}" for name in others
     }
     wanted = [f"HEAD:{reference}" for reference in references] if head else []
-    await fetch(repository, bundle, [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())])
+    specs = [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())]
+    if not specs:
+        return Taken(None)
+    await fetch(repository, bundle, specs, base or "")
     return Taken(head, tuple(saved.values()))
 
 
-async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
+async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], known: str | None = None) -> None:
     """Take refs over from a bundle that was made on an agent's side: `name in it:ref here`.
 
     Every object is looked at, and each that it names must be there. `git fetch` of git 2.39 does neither with a
-    bundle, whatever its settings say, so this is done step by step.
+    bundle, whatever its settings say, so this is done step by step. `known`: see `incoming.examine`.
     """
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
@@ -98,19 +102,31 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> N
     wanted = [spec.split(":", 1) for spec in specs]
     if missing := [name for name, _ in wanted if name not in found]:
         raise GitTrouble(f"the workspace's bundle does not hold {missing[0]}")
+    lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted).encode()
     # Few objects are better kept one by one: a pack for each attempt would have to be gathered up again.
     small = count <= MOST_UNPACKED and bundle.stat().st_size <= MOST_HEAD
-    if not small or not await _unpacked(repository, bundle.read_bytes()[start:]):
-        with _for_owner(bundle, repository.owner) as path:
-            await repository.index_pack(path, start)
-    lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted)
-    await repository.git("update-ref", "--stdin", stdin=lines.encode(), env=WHO)
+    with incoming.quarantine(repository) as folder:
+        await repository.index_pack(bundle, start, incoming.environment(folder))
+        await incoming.examine(repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known)
+        if small and await _unpacked(repository, bundle.read_bytes()[start:], lines):
+            return
+        marks = incoming.move_pack(repository, folder)
+    try:
+        await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
 
 
-async def _unpacked(repository: Repository, pack: bytes) -> bool:
+async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool:
+    """Write objects one by one and the refs that lead to them; tell whether no `git gc` can have come between."""
     durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
     any_code = tuple(range(256))
-    return (await repository.git(*durable, "unpack-objects", "--strict", "-q", stdin=pack, fine=any_code)).code == 0
+    before = Moment.of(repository)
+    if (await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)).code != 0:
+        return False
+    updated = await repository.git("update-ref", "--stdin", stdin=updates, env=WHO, fine=any_code)
+    return updated.code == 0 and before.passed_quietly(repository)
 
 
 def _pack(bundle: Path) -> tuple[int, int]:
@@ -166,17 +182,3 @@ async def with_files_of(repository: Repository, commit: str, base: str, paths: S
         tree = (await repository.git("write-tree", env=env)).out.decode().strip()
         made = await repository.git("commit-tree", tree, "-p", commit, "-m", "with the base's tests", env=env)
     return made.out.decode().strip()
-
-
-@contextlib.contextmanager
-def _for_owner(file: Path, owner: Owner | None) -> Generator[Path]:
-    """Show a file to a repository's owner who may not enter our state folder."""
-    if owner is None:
-        yield file
-        return
-    with tempfile.TemporaryDirectory(prefix="corral-") as name:
-        shown = Path(name) / "bundle"
-        shutil.copyfile(file, shown)
-        for path in (Path(name), shown):
-            os.chown(path, owner.uid, owner.gid)
-        yield shown

@@ -57,6 +57,7 @@ class Start(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     cwd: str | None = None
     stdin: bytes = b""
+    stdin_file: int | None = None  #: a descriptor that it reads instead
     talks: bool = False  #: stdin stays open after that, for what is said later
     pass_fds: tuple[int, ...] = ()
     owner: Owner | None = None
@@ -322,7 +323,7 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
             *start.argv,
             env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
             cwd=start.cwd,
-            stdin=asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL,
+            stdin=_stdin(start),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             pass_fds=start.pass_fds,
@@ -340,6 +341,12 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     if start.spawned:
         start.spawned()
     return process
+
+
+def _stdin(start: Start) -> int:
+    if start.stdin_file is not None:
+        return start.stdin_file
+    return asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL
 
 
 async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:

@@ -72,13 +72,13 @@ def files_command(place: Path, base: str | None) -> list[str]:
     return ["/bin/sh", "-c", f"{TIDY}\n{tidy}{SCRIPT}", "files", str(place), base or ""]
 
 
-async def take(repository: Repository, place: Path, attempt: str, now: datetime) -> str | None:
+async def take(repository: Repository, place: Path, attempt: str, now: datetime, base: str | None = None) -> str | None:
     """Fetch what the command left, under a hidden ref; return that, or None where nothing was new."""
     bundle = place / "snapshot.bundle"
     if not bundle.exists():
         return None
     ref = f"refs/corral/snapshots/{attempt}/{stamp(now)}"
-    await fetch(repository, bundle, [f"refs/heads/snapshot:{ref}"])
+    await fetch(repository, bundle, [f"refs/heads/snapshot:{ref}"], base or "")
     bundle.unlink()
     kept = await listed(repository, [f"refs/corral/snapshots/{attempt}"])
     for old in kept[:-KEPT]:
@@ -86,12 +86,12 @@ async def take(repository: Repository, place: Path, attempt: str, now: datetime)
     return ref
 
 
-async def take_files(repository: Repository, place: Path, references: Sequence[str]) -> str | None:
+async def take_files(repository: Repository, place: Path, references: Sequence[str], base: str | None) -> str | None:
     """Fetch what `files_command` left, under these refs; return its commit, or None where nothing was new."""
     bundle = place / "snapshot.bundle"
     if not bundle.exists():
         return None
-    await fetch(repository, bundle, [f"refs/heads/snapshot:{reference}" for reference in references])
+    await fetch(repository, bundle, [f"refs/heads/snapshot:{reference}" for reference in references], base or "")
     return await repository.commit_of(references[0])
 
 

@@ -46,7 +46,8 @@ class Listening:
         try:
             return self._conversation.read(line)
         except Exception as error:  # noqa: BLE001 -- what an agent prints is hostile, and a reader may be a plug-in
-            return [Unparsed(line[:MOST_UNPARSED]), Noted(f"a line could not be read: {type(error).__name__}")]
+            self._emit(Noted(f"a line could not be read: {type(error).__name__}"))
+            return [Unparsed(line[:MOST_UNPARSED])]
 
     @property
     def errors(self) -> str:
@@ -90,7 +91,8 @@ class Listening:
         try:
             said = self._conversation.exited(End(ended.code, self._errors.text(), files))
         except Exception as error:  # noqa: BLE001 -- as above: the work is collected all the same
-            said = [Noted(f"what it left could not be read: {type(error).__name__}")]
+            self._emit(Noted(f"what it left could not be read: {type(error).__name__}"))
+            said = ()
         self._act(said)
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))

@@ -38,7 +38,7 @@ async def snapshot(host: Host, made: Workspace) -> str | None:
         snapshots.prepare(made, place, host.owner)
         await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")
         async with host.repository_lock():
-            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC))
+            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
 
 
 async def before_end(host: Host, made: Workspace) -> None:
@@ -96,7 +96,7 @@ async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
 
 async def _take(host: Host, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
     async with host.repository_lock():
-        taken = await collecting.take(host.repository, made, out, host.attempt, references)
+        taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
     return structs.replace(taken, notes=collecting.left_out(out))
 
 
@@ -116,7 +116,7 @@ async def _files_alone(host: Host, made: Workspace, references: Sequence[str], r
     await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
     notes = (f"its files were collected without its own commits: {reason}", *collecting.left_out(place))
     async with host.repository_lock():
-        commit = await snapshots.take_files(host.repository, place, references)
+        commit = await snapshots.take_files(host.repository, place, references, host.base)
     if commit is None:
         raise CorralError(reason)
     return Taken(commit, notes=notes)
