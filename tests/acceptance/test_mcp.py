@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from tests.rig.command import Corral
 from tests.rig.mcp import MODES, connected, told
@@ -219,7 +221,6 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
         ("engine_output", {"run": "@last", "limit": 0}, "limit"),
         ("engine_flow", {"action": "run", "path": here, "file": "out.yaml"}, "inside"),
         ("engine_flow", {"action": "run", "path": here, "file": "../../etc/passwd"}, "file"),
-        ("engine_no_such", {}, "no tool"),
     ]
 
     async def work() -> None:
@@ -230,6 +231,9 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
                 assert told(result).startswith("error: "), told(result)
                 assert words in told(result), (arguments, told(result))
                 assert "root:" not in told(result)
+            with pytest.raises(MCPError, match="Unknown tool") as unknown:
+                await client.call_tool("engine_no_such", {})
+            assert unknown.value.code == INVALID_PARAMS
             checked = await done(client, "engine_flow", action="check", path=here, file="bad.yaml")
             assert not checked["ok"]
             assert "bad.yaml:2:" in checked["mistakes"][0]
