@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from corral.model.numbers import MOST_TOKENS
+
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
     "skipped", "partial",
@@ -44,11 +46,12 @@ class Tokens(Struct, frozen=True):
         )
 
     def __add__(self, other: Tokens) -> Tokens:
+        # Many counts at the limit of what an agent may report still fit into the store.
         return Tokens(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
+            min(self.input + other.input, MOST_TOKENS),
+            min(self.output + other.output, MOST_TOKENS),
+            min(self.cache_read + other.cache_read, MOST_TOKENS),
+            min(self.cache_write + other.cache_write, MOST_TOKENS),
         )
 
 
