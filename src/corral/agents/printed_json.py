@@ -20,7 +20,7 @@ _ANY = msgspec.json.Decoder()
 
 
 class _Decoder(Protocol[T_co]):
-    def decode(self, buf: str | Raw, /) -> T_co: ...
+    def decode(self, _text: str | Raw, /) -> T_co: ...
 
 
 def decode(decoder: _Decoder[T_co], text: str | Raw) -> T_co:

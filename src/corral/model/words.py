@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.model.numbers import MOST_TOKENS
+from corral.model.numbers import MOST_TOKENS, token_count
 
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
@@ -37,6 +37,12 @@ class Tokens(Struct, frozen=True):
     def total(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
 
+    @property
+    def limited(self) -> Tokens:
+        """The same counts, each within what can be stored."""
+        counts = (self.input, self.output, self.cache_read, self.cache_write)
+        return self if all(0 <= each <= MOST_TOKENS for each in counts) else Tokens(*map(token_count, counts))
+
     def less(self, other: Tokens) -> Tokens:
         return Tokens(
             self.input - other.input,
@@ -46,13 +52,12 @@ class Tokens(Struct, frozen=True):
         )
 
     def __add__(self, other: Tokens) -> Tokens:
-        # Many counts at the limit of what an agent may report still fit into the store.
         return Tokens(
-            min(self.input + other.input, MOST_TOKENS),
-            min(self.output + other.output, MOST_TOKENS),
-            min(self.cache_read + other.cache_read, MOST_TOKENS),
-            min(self.cache_write + other.cache_write, MOST_TOKENS),
-        )
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        ).limited
 
 
 class Cost(Struct, frozen=True):
