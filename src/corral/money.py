@@ -79,6 +79,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     per_month_usd: float | None = None
     ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
     unknown_cost_usd: float | None = None
+    max_unpriced_requests: int | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
     cheaper: bool = False
     mcp_over_budget: Literal["warn", "refuse"] | None = None
@@ -89,6 +90,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     limits: tuple[Limit, ...] = ()
     unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
+    max_unpriced_requests: int | None = None  #: of one attempt; None: 50 where a limit in dollars holds
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
     mcp_over_budget: Literal["warn", "refuse"] | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling

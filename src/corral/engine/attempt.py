@@ -174,7 +174,9 @@ class AttemptCourse:
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self._has_tools() else None
-        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile)
+        count = self.recorder.purse.count
+        count.ended = self._watch_money
+        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile, count)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -245,7 +247,8 @@ class AttemptCourse:
         self._watch_money()
 
     def _watch_money(self) -> None:
-        if self.recorder.purse.over or self.recorder.purse.too_long:
+        purse = self.recorder.purse
+        if purse.over or purse.too_long or purse.count.reason:
             self.host.stop.set()
 
     def _take(self, why: str) -> None:
@@ -263,7 +266,7 @@ class AttemptCourse:
             verdict, ended, self.node.output, command=self.node.kind == "run"
         )
         purse = self.recorder.purse
-        if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
+        if purse.over or purse.too_long or purse.count.reason or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":
             verdict = self._admission.elsewhere(verdict, verdict.error)

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Answer, Leave, Telling
 from corral.engine.looking.logs import CleanLog, Log, Pace, Tail
+from corral.engine.paying.request_count import RequestCount
 from corral.engine.proof import checking
 from corral.engine.talk import tape
 from corral.engine.talk.listening import Listening
@@ -68,6 +69,7 @@ class Ears(Struct, frozen=True):
     metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
     gate: Gate | None = None  #: of the account that it works on
+    count: RequestCount | None = None  #: of its requests to its provider
 
 
 class Host:
@@ -246,7 +248,7 @@ class Host:
         network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
         await network.allow()
         if self.level != "none":
-            dressed = network.dress(dressed, ears.metered)
+            dressed = network.dress(dressed, ears.metered, ears.count or RequestCount())
             network.gate = ears.gate
         if dressed.profile.requests_per_minute and not network.counts:
             ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))

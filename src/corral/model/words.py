@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from corral.model.numbers import MOST_TOKENS, token_count
+
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
     "skipped", "partial",
@@ -39,6 +41,12 @@ class Tokens(Struct, frozen=True):
     def total(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
 
+    @property
+    def limited(self) -> Tokens:
+        """The same counts, each within what can be stored."""
+        counts = (self.input, self.output, self.cache_read, self.cache_write)
+        return self if all(0 <= each <= MOST_TOKENS for each in counts) else Tokens(*map(token_count, counts))
+
     def less(self, other: Tokens) -> Tokens:
         return Tokens(
             self.input - other.input,
@@ -53,7 +61,7 @@ class Tokens(Struct, frozen=True):
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
-        )
+        ).limited
 
 
 class Cost(Struct, frozen=True):

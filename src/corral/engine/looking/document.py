@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UNSET, structs
 
 from corral.engine.merge import overdue
+from corral.engine.paying.request_count import HINT
 from corral.engine.people import answered, held
 from corral.flow import Node
 from corral.merging import MergeRecord
@@ -136,7 +137,12 @@ def _stands(
 
 def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
     """Leave out how to answer what was answered since."""
-    asked = [each for node in nodes for each in node.attempts if each.error and each.error.kind == "budget"]
+    asked = [
+        each
+        for node in nodes
+        for each in node.attempts
+        if each.error and each.error.kind == "budget" and each.error.hint != HINT
+    ]
     if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
         for attempt in asked:
             attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None

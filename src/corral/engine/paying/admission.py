@@ -10,6 +10,7 @@ from corral.engine.host import Host
 from corral.engine.paying import accounts, cheaper
 from corral.engine.paying.cheaper import Dress
 from corral.engine.paying.purse import Terms
+from corral.engine.paying.request_count import HINT
 from corral.engine.paying.turnstile import Turnstile
 from corral.engine.planning import forms
 from corral.engine.talk.recorder import Recorder
@@ -85,6 +86,8 @@ class Admission:
             if not entry.open:  # that was answered, and is used up again
                 entry = self.recorder.desk().ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
             return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
+        if purse.count.reason:
+            return Failure("budget", purse.count.reason, HINT)
         return Failure("budget", purse.too_long or "its own limit of money is used up")
 
     # --- parts

@@ -11,6 +11,7 @@ from datetime import UTC
 from msgspec import Struct, structs
 
 from corral.config.money import price_list
+from corral.engine.paying.request_count import MOST_UNPRICED, RequestCount
 from corral.flow import Task
 from corral.model import AttemptRecord, Cost, Question, Tokens
 from corral.money import Bound, Budget, Limit, Line, PriceList, Refusal
@@ -55,6 +56,8 @@ class Purse:
         self._wrote_at = 0.0
         self._warned: set[str] = set()
         self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it spawned have cost or were promised
+        self.count = RequestCount()  #: of its requests to its provider
+        self.count.is_priced, self.count.refusal = self._is_priced, self._refusal
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
 
@@ -68,7 +71,8 @@ class Purse:
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
         limits = self._limits()
         self._bounds = budget.bounds(self._who, limits, now, zone(terms.budget.zone) or UTC)
-        if self._bounds and terms.fixed_usd is None and not terms.local:
+        self.count.most = self._most_unpriced()
+        if self.count.most is not None:
             await asyncio.to_thread(prices.load)  # later it would hold up all that is heard
         paid = self._ledger.paid_before(attempt.agent, attempt.model, self._task.type)
         fixed = 0.0 if terms.local else terms.fixed_usd
@@ -169,6 +173,32 @@ class Purse:
         if cost.usd is not None:
             self._priced[answer] = cost.usd
 
+    @property
+    def requests(self) -> int | None:
+        """Return how many requests that may cost money passed; None where they do not pass by us."""
+        return self.count.passed
+
+    @property
+    def unpriced_requests(self) -> int:
+        return self.count.unpriced
+
+    def _most_unpriced(self) -> int | None:
+        terms = self._terms
+        if terms.local or terms.fixed_usd is not None:
+            return None
+        return terms.budget.max_unpriced_requests or (MOST_UNPRICED if self._bounds else None)
+
+    def _is_priced(self, answer: int) -> bool:
+        """Return whether the price of an answer is known; where nothing is limited, nobody asks before the end."""
+        if self.count.most is None or answer not in self._answers:
+            return True
+        if answer not in self._priced:
+            self._price(answer)
+        return answer in self._priced
+
+    def _refusal(self) -> str | None:
+        return "its budget is used up" if self.over or self.too_long else None
+
     def _count(self, usd: float, source: str) -> None:
         if not math.isfinite(usd) or usd <= self._spent:
             return
@@ -251,7 +281,7 @@ class Purse:
         for answer in self._answers:
             if answer not in self._priced:
                 self._price(answer)
-        whole = len(self._priced) == len(self._answers)
+        whole = len(self._priced) == len(self._answers) and not self.unpriced_requests
         return Cost(round(sum(self._priced.values()), 9), "computed") if whole else Cost()
 
     def settle(self) -> None:

@@ -297,7 +297,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
         case Mailed(to, text):
             return f"writes to {to}: {text}"
         case Reached(host, port, allowed, reason):
-            return f"({'reached' if allowed else 'was refused'} {host}:{port}{'' if allowed else f': {reason}'})"
+            place = host if "/" in host else f"{host}:{port}"
+            return f"({'reached' if allowed else 'was refused'} {place}{'' if allowed else f': {reason}'})"
         case Checked(check):
             output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
             return f"check {check_words(check)}{output}"
