@@ -22,6 +22,12 @@ class Turnstile:
         self._told = False
         self._learned_at = 0.0
         self.back_at: float | None = None  #: when it may be asked again, as the last answer said that refused it
+        self._asked = self._refused = 0
+
+    @property
+    def requests(self) -> int:
+        """How many requests passed that may have cost something: an answer that is an error costs nothing."""
+        return max(0, self._asked - self._refused)
 
     async def enter(self) -> None:
         """Wait until the last minute has room for one more request."""
@@ -30,10 +36,12 @@ class Turnstile:
                 self._told = True
                 self._note(f"{self._account} may be asked {self._most} times a minute: it waits {wait:.0f} s")
             await asyncio.sleep(wait)
+        self._asked += 1
 
     def told(self, status: int, fields: Sequence[tuple[str, str]]) -> None:
         """Learn from an answer how the limits of the account stand."""
         now = time.time()
+        self._refused += status >= ERRORS
         if status == TOO_MANY:
             self.back_at = back_at(fields, now)
         elif status < ERRORS:

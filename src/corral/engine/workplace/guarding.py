@@ -31,6 +31,7 @@ class Guard:
         self._recorder, self._host = recorder, host
         recorder.redactor = host.redactor
         self._before: Snapshot | None = None
+        self.connections = 0  #: to hosts that it may reach, other than its provider through us
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
     def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
@@ -43,6 +44,7 @@ class Guard:
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""
         self._recorder.emit(Reached(host, port, allowed, reason))
+        self.connections += allowed
         if not allowed:
             self.violate([Violation("net", f"{host}:{port}")])
 

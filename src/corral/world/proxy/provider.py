@@ -21,6 +21,7 @@ from corral.world.proxy.http1 import Malformed, Response
 from corral.world.proxy.secret import Mask, Secret
 
 BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
+UNREACHED = 502  #: as an answer: the provider could not be asked
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -127,18 +128,21 @@ class Provider(Doorway):
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
         target, fields = self._with_key(target, fields)
-        if self.gate and request.method == "POST":
-            await self.gate.enter()
+        gate = self.gate if request.method == "POST" else None  # what is asked otherwise is not counted
+        if gate:
+            await gate.enter()
         try:
             reached = await self._reach()
         except Refused as refused:
             self.trouble = str(refused)
+            if gate:
+                gate.told(UNREACHED, ())
             raise
         self.trouble = None
         async with reached as upstream:
             head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
             await upstream.send(head)
-            back = _Back(self._key, self._meter, self.gate)
+            back = _Back(self._key, self._meter, gate)
             try:
                 await carry(client, request, upstream, back, self._limits.idle_seconds)
             finally:
