@@ -48,6 +48,7 @@ class AttemptCourse:
         self._collecting = False  #: its work was collected, or that was tried
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
+        recorder.purse.asked_nobody = self._asked_nobody
         self._desk = recorder.desk()
         self._questions = Questions(self.recorder, self._desk, node.task.idle_limit_seconds, self)
         self._turns = Turns(recorder, node, host, toolbox)
@@ -64,7 +65,7 @@ class AttemptCourse:
             raise  # nothing can be recorded: all stays as it is for `resume`
         except Exception as error:  # noqa: BLE001 -- also what nobody foresaw ends this attempt, not the whole run
             await self.toolbox.close()
-            await self._fail(error)
+            await self._fail_surely(error)
         finally:
             self.toolbox.children.abandon()  # all are over, unless this process is to leave at once
         if not self.record.kept and not can_continue(self.record):
@@ -246,6 +247,12 @@ class AttemptCourse:
             self.recorder.gauge.metered(model, tokens)
         self._watch_money()
 
+    def _asked_nobody(self) -> bool:
+        """Tell whether no request of its agent can have cost money: none passed by us, and there is no other way."""
+        if self.host.unmetered or self.recorder.purse.requests:
+            return False
+        return self.host.metered or not self._guard.reached_any
+
     def _watch_money(self) -> None:
         purse = self.recorder.purse
         if purse.over or purse.too_long or purse.count.reason:
@@ -365,6 +372,21 @@ class AttemptCourse:
         await self._over(Verdict("stopped", lost))
 
     # --- the end
+
+    async def _fail_surely(self, error: Exception) -> None:
+        """End it as failed; where even that fails, end it with nothing but its error: others go on."""
+        try:
+            await self._fail(error)
+        except StoreTrouble:
+            raise
+        except Exception as again:  # noqa: BLE001 -- one attempt's bad data must not end the whole run
+            attempt, words = self.attempt, f"{type(again).__name__}: {again}"[:500]
+            attempt.status, attempt.error = "failed", Failure("crash", words)
+            attempt.cost, attempt.tokens, attempt.output = Cost(), Tokens(), None
+            self.record.ended, self.record.receipt = time.time(), None
+            with self.recorder.transaction():
+                self.recorder.purse.settle()
+                self.recorder.step("over")
 
     async def _fail(self, error: Exception) -> None:
         if "No space left" in str(error):

@@ -79,6 +79,8 @@ class Host:
         self.plan, self.task, self.repository, self.state, self.attempt = plan, task, repository, state, attempt
         self.base = plan.base  #: the commit the attempt starts from
         self.stop = asyncio.Event()
+        self.metered = False  #: requests of its agent to its provider pass by us
+        self.unmetered = False  #: its agent may ask a provider past us
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
         self.owner = agent_owner(attempt) if self.level != "none" else None
@@ -250,6 +252,8 @@ class Host:
         if self.level != "none":
             dressed = network.dress(dressed, ears.metered, ears.count or RequestCount())
             network.gate = ears.gate
+        self.metered = network.counts
+        self.unmetered |= network.open and (not network.counts or bool(network.left))
         if dressed.profile.requests_per_minute and not network.counts:
             ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))
         if self.boxes.fitted.scope.net == "on":

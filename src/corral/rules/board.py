@@ -84,6 +84,8 @@ class Working(Struct, kw_only=True):
                 self.files[path] = at
             case Spent(usd=usd) if usd is not None:
                 self.usd = self.usd_before + usd
+            case Spent(computed_usd=usd) if usd is not None:
+                self.usd = max(self.usd or 0.0, usd)
             case Rejected() | Condensed():
                 self.usd_before, self.proving = self.usd or 0.0, False
             case Ended():

@@ -27,15 +27,16 @@ from corral.model import (
     Tokens,
     moment,
 )  # fmt: skip
-from corral.money import dollars
+from corral.money import Paid, dollars
 from corral.rules import reduce
 from corral.world import clock, custody
 from corral.world.store import inbox, merges
 from corral.world.store.children import Lineage
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
-SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 
 
 DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
@@ -90,6 +91,7 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
+    counted = Ledger(store, custody.alive).open_lines(run) if record.status in OPEN else dict[str, Paid]()
     gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
     for node in nodes:
         if node.id in gates:
@@ -97,6 +99,8 @@ def build(store: Store, run: str) -> Run:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
+            if attempt.status in OPEN and (line := counted.get(attempt.id)):
+                _count(attempt, line)
             attempt.cost = told(attempt.cost)
     status, reason = _stands(store, record, nodes, records)
     _drop_stale_hints(store, run, nodes)
@@ -123,6 +127,15 @@ def build(store: Store, run: str) -> Run:
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def _count(attempt: Attempt, line: Paid) -> None:
+    """Put in what is counted so far of an attempt at work."""
+    so_far = Tokens(line.input, line.output, line.cache_read, line.cache_write)
+    attempt.tokens = max(so_far, attempt.tokens, key=lambda tokens: tokens.total)
+    usd = max(line.spent, attempt.cost.usd or 0.0) if line.spent or attempt.cost.usd is not None else None
+    source = attempt.cost.source if line.source == "unknown" else line.source
+    attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent))
 
 
 def _stands(
@@ -171,13 +184,16 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     known = [cost.usd for cost in costs if cost.usd is not None]
     if not costs:
         return Cost()
-    worst = SOURCES[max(SOURCES.index(cost.source) for cost in costs)]
-    return told(Cost(sum(known) if known else None, worst))
+    worst = max((SOURCES.index(cost.source) for cost in costs if cost.usd is not None), default=len(SOURCES) - 1)
+    disputed = True if any(cost.disputed is True for cost in costs) else UNSET
+    reserved = sum(cost.reserved_usd for cost in costs)
+    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed))
 
 
 def told(cost: Cost) -> Cost:
     """Return a cost as it leaves us."""
-    return cost if cost.usd is None else structs.replace(cost, usd=dollars(cost.usd))
+    usd = None if cost.usd is None else dollars(cost.usd)
+    return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))
 
 
 def winner(nodes: Sequence[NodeState]) -> Attempt | None:
