@@ -162,6 +162,19 @@ def test_another_git_that_is_at_work_for_a_moment_is_waited_for(corral: Corral) 
     assert lock.exists()
 
 
+@pytest.mark.parametrize("name", ["refs/heads/main.lock", "HEAD.lock"])
+def test_a_lock_of_a_git_that_was_killed_is_named_with_what_removes_it(corral: Corral, name: str) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo new > n.txt")["run"]
+    lock = repo.folder / ".git" / name
+    lock.touch()
+    refused = corral("merge", run)
+    assert refused.code in (1, 2), refused
+    assert f"rm {lock}" in refused.err
+    lock.unlink()
+    assert corral("merge", run).code == 0
+
+
 def test_work_that_was_moved_on_or_whose_branch_was_merged_and_deleted_still_stands(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     repo.git("checkout", "--quiet", "-b", "feature")

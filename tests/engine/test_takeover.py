@@ -20,8 +20,9 @@ from corral.errors import BadRequest, CorralError, StoreTrouble
 from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
 from corral.rules import strategies
+from corral.world import custody
 from corral.world.git import locked
-from corral.world.store import opening, slots
+from corral.world.store import slots
 from corral.world.store.children import Child, Lineage
 from corral.world.store.slots import Mine
 from tests.rig.waiting import until
@@ -119,7 +120,7 @@ def stopped(program: str, file: Path) -> Generator[int]:
         try:
             yield holder.pid
         finally:
-            os.kill(holder.pid, signal.SIGKILL)
+            holder.kill()
 
 
 def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -> None:
@@ -133,9 +134,17 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -
         assert f"kill -9 {pid}" in told.value.hint
 
 
-def test_a_process_that_is_stopped_while_it_writes_is_named(engine: Engine) -> None:
+def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(engine: Engine) -> None:
     file = engine.store.path
-    with stopped(WRITES, file) as pid, contextlib.closing(sqlite3.connect(file, timeout=0)) as database:
-        with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told, opening.translated(file):
-            database.execute("BEGIN IMMEDIATE")
+    with stopped(WRITES, file) as pid:
+        with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told:
+            engine.store.cool_down("a", 1.0, "no")
         assert f"kill -9 {pid}" in told.value.hint
+    with stopped(WRITES, file) as pid:
+        owner = f"{os.uname().nodename}/{custody.boot()}/{pid}/{custody.started_at(pid)}"
+        with contextlib.closing(sqlite3.connect(file, timeout=0)) as database, pytest.raises(sqlite3.OperationalError):
+            database.execute("BEGIN IMMEDIATE")
+        assert engine.store.blocked_by() == pid
+        custody.end("elsewhere/boot/1/1")  # not of this machine: left alone
+        custody.end(owner)
+        engine.store.cool_down("a", 1.0, "yes")

@@ -163,6 +163,12 @@ class Drives:
             if child not in self._drives and self._store.run(child).owner == owner:
                 self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
 
+    def unblock(self, run: str) -> None:
+        """End the owner of a run if it was stopped while it wrote to the store: nobody else can write until then."""
+        owner = self._store.run(run).owner
+        if owner and (pid := self._store.blocked_by()) is not None and pid == custody.process_of(owner):
+            custody.end(owner)
+
     def own(self, run: str, *, force: bool = False) -> None:
         """Take a run over, or say who has it and when it can be taken over."""
         if not self.take_over(run, force=force):

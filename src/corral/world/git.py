@@ -73,6 +73,7 @@ class ChangedBlob(Struct, frozen=True):
 
 
 _known: list[tuple[int, ...]] = []
+LOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 LOOKS_AT_HOLDER = 500  #: after so many looks at a lock, about 5 s, its holder is looked at
 
 
@@ -132,7 +133,7 @@ class Repository:
             sink=sink,
         )
         if finished.code not in fine:
-            raise _trouble(arguments[0], finished)
+            raise trouble(arguments[0], finished)
         return finished
 
     async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
@@ -220,7 +221,7 @@ class Repository:
         argv = ["/bin/sh", "-c", FROM_FILE, "index", str(start + 1), str(file), *git]
         finished = await process.run(Start(argv=argv, env=ENV, cwd=str(self.folder), owner=self.owner))
         if finished.code != 0:
-            raise _trouble("index-pack", finished)
+            raise trouble("index-pack", finished)
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
@@ -241,10 +242,15 @@ class Repository:
         return self._identity
 
 
-def _trouble(command: str, finished: Finished) -> GitTrouble:
+def trouble(command: str, finished: Finished) -> GitTrouble:
+    """Return what git complained of as an error, with a hint where there is a way out."""
     words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
-    full = any(sign in words for sign in ("No space left", "unable to write"))
-    return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
+    hint = ""
+    if any(sign in words for sign in ("No space left", "unable to write")):
+        hint = "the disk is full: make room, then try again"
+    elif lock := LOCKED.search(words):
+        hint = f"another git is at work, or was killed; if none is: rm {lock.group(1)}, then try again"
+    return GitTrouble(f"git {command}: {words}", hint=hint)
 
 
 def _change(numbers: bytes) -> Change:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.errors import BadRequest, GitTrouble
+from corral.world import git
 from corral.world.git import PLAIN_DIFF, Repository, empty_tree
 from corral.world.process import Owner
 from corral.world.workspace import WHO, remove
@@ -61,7 +62,7 @@ async def move_ref(repository: Repository, ref: str, before: str | None, after: 
     if finished.code != 0:
         if await repository.commit_of(ref) != before:
             raise Moved(f"{ref} was moved by somebody else meanwhile")
-        raise GitTrouble(f"git update-ref: {finished.err.decode(errors='replace').strip()}")
+        raise git.trouble("update-ref", finished)
 
 
 # --- checkouts
