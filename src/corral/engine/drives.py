@@ -175,7 +175,7 @@ class Drives:
             record = self._store.run(run)
             left = document.lease_left(record, time.time())
             raise BadRequest(
-                f"run {run} is being driven by {document.owner_words(record.owner)}",
+                f"run {run} is being driven by another process ({document.owner_words(record.owner)})",
                 hint=f"watch it: corral logs -f {run}; if that process hangs: corral resume {run} takes the run over"
                 f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
             )
