@@ -208,6 +208,8 @@ def _sandbox(held: Held) -> Part:
     needed = usual()
     ok = at_least(held.level, needed)
     found = f"{held.level} ({held.launcher} launcher)"
+    if ok and held.level not in ("full", "container"):
+        found += "; memory of a box is counted twice a second, not limited by the kernel: docs/security.md"
     if ok:
         return Part(name="sandbox", ok=True, found=found)
     return Part(name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy)

@@ -61,6 +61,7 @@ class Drives:
             await self._stop_left(run)
 
     async def _driven(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
+        from corral.engine import pinning  # noqa: PLC0415
         from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.loop import Drive  # noqa: PLC0415
 
@@ -75,7 +76,9 @@ class Drives:
         if self.stopping:
             drive.stop(self.stopping)
         try:
+            await pinning.hold(self._store, run)
             await drive.to_the_end()
+            await pinning.release(self._store, run)
         finally:
             del self._drives[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait

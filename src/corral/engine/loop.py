@@ -15,7 +15,8 @@ from corral.engine.local import Course, Place
 from corral.engine.merge.landings import Land as LandCall
 from corral.engine.merge.landings import Landings
 from corral.engine.orders import Orders
-from corral.engine.paying.money import allowed_usd, spent_usd
+from corral.engine.paying.money import allowed_usd, held_usd
+from corral.engine.paying.raises import needed_usd
 from corral.engine.people.asking import Desk
 from corral.engine.people.gates import Gates
 from corral.engine.proof.evidence import BESIDE
@@ -191,7 +192,8 @@ class Drive:
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
             else:
-                self._gates.ask_for_money(self.plan, spent_usd(self.store, self.run), self.schedule.allowed_usd)
+                held, needed = held_usd(self.store, self.run), needed_usd(self.store, self.run)
+                self._gates.ask_for_money(self.plan, held, self.schedule.allowed_usd, needed)
             self._move(last.status, last.reason)
             return True, None, []
         if self._gates.answered_meanwhile:

@@ -168,7 +168,7 @@ def _all_of(file: str) -> bytes:
 
 @functools.cache
 def boot() -> str:
-    """Return a name for the time since this machine was started."""
+    """Return a name of this start of the machine; "-" where there is none."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]
     except OSError:

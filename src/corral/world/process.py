@@ -31,6 +31,10 @@ _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
 
 
+class TooSlow(CorralError):
+    """A short program that did not end in time; it was killed."""
+
+
 class Owner(Struct, frozen=True):
     """Whom a process runs as, when corral is root."""
 
@@ -53,6 +57,7 @@ class Start(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     cwd: str | None = None
     stdin: bytes = b""
+    stdin_file: int | None = None  #: a descriptor that it reads instead
     talks: bool = False  #: stdin stays open after that, for what is said later
     pass_fds: tuple[int, ...] = ()
     owner: Owner | None = None
@@ -135,7 +140,7 @@ async def run(
                 process.wait(),
             )
     except TimeoutError:
-        raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
+        raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if process.returncode is None:
             await _whole(asyncio.create_task(_ended(process, start, ())))
@@ -318,7 +323,7 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
             *start.argv,
             env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
             cwd=start.cwd,
-            stdin=asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL,
+            stdin=_stdin(start),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             pass_fds=start.pass_fds,
@@ -336,6 +341,12 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     if start.spawned:
         start.spawned()
     return process
+
+
+def _stdin(start: Start) -> int:
+    if start.stdin_file is not None:
+        return start.stdin_file
+    return asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL
 
 
 async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:

@@ -191,7 +191,7 @@ class Children:
         task = Task(
             prompt=asked.task,
             role=role,
-            briefing=(briefing.role(role, Path(plan.repo)),) if role else (),
+            briefing=(briefing.role(role, Path(plan.repo), theirs_first=False),) if role else (),
             read_only=read_only,
             unchanged_ok=not read_only,
             timeout_seconds=mine.timeout_seconds,

@@ -92,7 +92,7 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sent, stop, sent.name)
-        return await work(engine, shown)
+        return await engine.merges.told(await work(engine, shown))
 
 
 def exit_code(run: Run) -> int:

@@ -60,6 +60,7 @@ class BudgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Total(Struct, frozen=True, kw_only=True):
     usd: float
     source: str
+    reserved_usd: float
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,7 @@ class Saved(Struct, frozen=True, kw_only=True):
 class CostRow(Struct, frozen=True, kw_only=True):
     key: str
     usd: float
+    reserved_usd: float
     tokens: int
     attempts: int
     done: int
@@ -209,6 +211,7 @@ def _shown(found: CostTable) -> CostShown:
         CostRow(
             key=row.key,
             usd=row.usd,
+            reserved_usd=row.reserved_usd,
             tokens=row.tokens,
             attempts=row.attempts,
             done=row.done,
@@ -218,7 +221,8 @@ def _shown(found: CostTable) -> CostShown:
         for row in found.rows
     ]
     saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
-    return CostShown(total=Total(usd=found.usd, source=found.source), by=found.by, rows=rows, saved=saved)
+    total = Total(usd=found.usd, source=found.source, reserved_usd=found.reserved_usd)
+    return CostShown(total=total, by=found.by, rows=rows, saved=saved)
 
 
 def _settings(site: Site) -> money.Budget:
