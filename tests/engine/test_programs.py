@@ -59,6 +59,7 @@ FINE = {
     "not reached": "if false; then {0.tool}; fi",
     "a function": "own() {{ true; }}; own",
     "made by the command": "mkdir -p {0.tool.parent} && cp /bin/true {0.tool} && {0.tool}",
+    "read by a shell": "sh run.sh && bash ./run.sh",
     "in the workspace": "chmod +x plain.sh && ./plain.sh",
 }
 
