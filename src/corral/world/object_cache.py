@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ from corral.world.process import Finished, Start
 MOST_BASES = 24  #: of one repository; the one that was used least recently goes first
 MOST_LAYERS = 8  #: packs of one base; then the later ones are packed again, as one
 SMALL_BYTES = 1 << 20  #: of packs: to pack as much anew is quicker than to look for a base that is known
-MOST_COMMITS = 20_000  #: looked through for a base that is known
+FEW_COMMITS, MOST_COMMITS = 200, 20_000  #: looked through for a base that is known, first these and then those
 MOST_LISTED = 2 << 30  #: bytes
 SLOW_SECONDS = 2.0
 PACK_SECONDS = 4 * 3600.0
@@ -156,10 +156,7 @@ class _Packer:
         known = {entry.name[: len(self._commit)]: entry for entry in _entries(self._place) if _fits(entry, form)}
         if not known or _bytes(max(known.values(), key=lambda entry: entry.stat().st_mtime)) <= SMALL_BYTES:
             return (), None
-        listed = await self._git("rev-list", f"--max-count={MOST_COMMITS}", self._commit)
-        if listed.code != 0:
-            return (), None
-        nearest = next((known[line] for line in listed.out.decode().split() if line in known), None)
+        nearest = await self._nearest(known)
         found = _read(nearest) if nearest else None
         if nearest is None or found is None:
             return (), None
@@ -167,6 +164,16 @@ class _Packer:
             return found.layers, nearest
         first = (nearest / f"{found.layers[0].pack}.pack").stat().st_size
         return (found.layers[:1], nearest) if 2 * first > _bytes(nearest) else ((), None)
+
+    async def _nearest(self, known: Mapping[str, Path]) -> Path | None:
+        """Return the folder of the newest commit in the history of this one that is known."""
+        for count in FEW_COMMITS, MOST_COMMITS:
+            listed = (await self._git("rev-list", f"--max-count={count}", self._commit)).out.decode().split()
+            if found := next((known[line] for line in listed if line in known), None):
+                return found
+            if len(listed) < count:
+                break
+        return None
 
     async def _pack_objects(self, below: Sequence[Layer]) -> Finished:
         promised = ["--missing=allow-any"] if _promisors(self._repository.git_dir) else []
@@ -206,7 +213,8 @@ def _lay(git_dir: Path, repository: Repository, commit: str, boundary: str) -> N
 
 def _name(git_dir: Path) -> str:
     name = git_dir.parent.name if git_dir.name == ".git" else git_dir.name
-    return f"{name[:100]}-{hashlib.sha256(os.fsencode(git_dir)).hexdigest()[:12]}"
+    short = os.fsdecode(os.fsencode(name)[:100])  # bytes count: a name has 255 at most
+    return f"{short}-{hashlib.sha256(os.fsencode(git_dir)).hexdigest()[:12]}"
 
 
 def _form(git_dir: Path) -> str:
@@ -271,6 +279,7 @@ def _link_files(entry: Path, layers: Sequence[Layer], folder: Path) -> None:
             raise
         except OSError:  # a file system without links, or too many of one
             shutil.copyfile(entry / name, folder / name)
+            (folder / name).chmod(0o444)
 
 
 def _settle(folder: Path) -> str:
