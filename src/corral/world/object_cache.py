@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import mmap
 import os
 import shutil
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -144,8 +146,8 @@ class _Packer:
             _link_files(known, below, self._new)
         layers = (*below, Layer(self._commit, f"pack-{finished.out.decode().strip()}"))
         boot = await asyncio.to_thread(_settle, self._new)
-        if boundary:
-            (self._new / SHALLOW).write_text(boundary)
+        if own := [line for line in boundary.split() if _holds(self._new, line)]:
+            (self._new / SHALLOW).write_text("".join(f"{line}\n" for line in own))
         (self._new / LAYERS).write_bytes(msgspec.json.encode(Base(layers, boot)))
         shutil.rmtree(self._entry, ignore_errors=True)  # one of an earlier boot
         self._new.rename(self._entry)
@@ -280,6 +282,21 @@ def _link_files(entry: Path, layers: Sequence[Layer], folder: Path) -> None:
         except OSError:  # a file system without links, or too many of one
             shutil.copyfile(entry / name, folder / name)
             (folder / name).chmod(0o444)
+
+
+def _holds(folder: Path, commit: str) -> bool:
+    """Tell whether a pack in a folder has an object, by its index (version 2: a fan-out table, then sorted names)."""
+    wanted = bytes.fromhex(commit)
+    for file in folder.glob("*.idx"):
+        with file.open("rb") as index, mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ) as table:
+            ends = [int.from_bytes(table[at : at + 4]) for at in (8 + 4 * (wanted[0] - 1), 8 + 4 * wanted[0])]
+            first, last = ends[0] if wanted[0] else 0, ends[1]
+            size = len(wanted)
+            names = range(8 + 1024 + first * size, 8 + 1024 + last * size, size)
+            place = bisect_left(names, wanted, key=lambda at: table[at : at + size])
+            if place < len(names) and table[names[place] : names[place] + size] == wanted:
+                return True
+    return False
 
 
 def _settle(folder: Path) -> str:
