@@ -23,6 +23,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  #: of its provider's API, as `METHOD /path`: they pass with its key too
     command: tuple[str, ...] = ()
     prompt: Literal["argument", "stdin", "file"] = "argument"
     output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
@@ -63,6 +64,8 @@ class Hook(Struct, frozen=True, kw_only=True):
     agent: str = "*"
     model: str = "*"
     type: str = "*"
+    file: str = ""  #: the repository's file that defines it; it starts in that file's folder
+    fingerprint: str = ""  #: by which that file, and what it starts, was trusted
 
 
 class Provider(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,9 @@ from corral.config.files import SettingsFile, convert
 from corral.config.keys import POWERFUL
 from corral.errors import BadRequest
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
+
 Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
 
 
@@ -29,7 +32,9 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
     for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
         # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
         powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
-        if not trusted and table != own.get(name) and powerful:
+        if not trusted and table == own.get(name):
+            continue  # it says nothing new, and what it starts is the person's
+        if not trusted and powerful:
             untrusted[f"agents.{name}"] = theirs.where("agents", name)
         else:
             layers.setdefault(name, []).append(_Layer(theirs, table))
@@ -71,6 +76,11 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
         raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
     if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
         raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
+    for word in profile.paths:
+        found = PATH.fullmatch(word)
+        if not found or found["method"] not in METHODS:
+            hint = 'a method and a path below its base URL, without a query: paths = ["GET /v1/files"]'
+            raise BadRequest(f"{file.where('agents', name, 'paths')}: `{word}` is no method and path", hint=hint)
     if any("like" in layer.table and "command" in layer.table for layer in said):
         raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
     return profile

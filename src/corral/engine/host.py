@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Answer, Leave, Telling
 from corral.engine.looking.logs import CleanLog, Log, Pace, Tail
+from corral.engine.paying.request_count import RequestCount
 from corral.engine.proof import checking
 from corral.engine.talk import tape
 from corral.engine.talk.listening import Listening
@@ -68,6 +69,7 @@ class Ears(Struct, frozen=True):
     metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
     gate: Gate | None = None  #: of the account that it works on
+    count: RequestCount | None = None  #: of its requests to its provider
 
 
 class Host:
@@ -77,6 +79,8 @@ class Host:
         self.plan, self.task, self.repository, self.state, self.attempt = plan, task, repository, state, attempt
         self.base = plan.base  #: the commit the attempt starts from
         self.stop = asyncio.Event()
+        self.metered = False  #: requests of its agent to its provider pass by us
+        self.unmetered = False  #: its agent may ask a provider past us
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
         self.owner = agent_owner(attempt) if self.level != "none" else None
@@ -246,8 +250,10 @@ class Host:
         network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
         await network.allow()
         if self.level != "none":
-            dressed = network.dress(dressed, ears.metered)
+            dressed = network.dress(dressed, ears.metered, ears.count or RequestCount())
             network.gate = ears.gate
+        self.metered = network.counts
+        self.unmetered |= network.open and (not network.counts or bool(network.left))
         if dressed.profile.requests_per_minute and not network.counts:
             ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))
         if self.boxes.fitted.scope.net == "on":

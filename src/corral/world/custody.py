@@ -64,6 +64,39 @@ def alive(owner: str) -> bool | None:
     return started_at(int(parts[2])) == parts[3]
 
 
+def process_of(owner: str) -> int | None:
+    """Return the process id in the name of an owner on this machine; None for one elsewhere."""
+    parts = owner.split("/")
+    return int(parts[2]) if len(parts) == 4 and parts[0] == os.uname().nodename else None
+
+
+def suspended(pid: int) -> bool:
+    """Return whether a process is stopped by a signal or a debugger."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
+def stopped_holder(file: Path) -> int | None:
+    """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
+    try:
+        inode = str(file.stat().st_ino)
+        locks = (PROC / "locks").read_text().splitlines()
+    except OSError:
+        return None
+    for fields in (line.replace("-> ", "").split() for line in locks):
+        pid, place = fields[4], fields[5]
+        if fields[3] == "WRITE" and place.rpartition(":")[2] == inode and suspended(int(pid)):
+            return int(pid)
+    return None
+
+
+def any_left(tag: str) -> bool:
+    """Return whether a process of this attempt is running."""
+    return any(name is not None for _, name in _tagged(tag, None))
+
+
 def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
     """End every process that carries this attempt's tag (and is of this user); return what had to be ended."""
     found: dict[int, Leftover] = {}

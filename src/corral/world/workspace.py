@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError, GitTrouble
-from corral.world import object_cache, process
+from corral.world import fence, object_cache, process
 from corral.world.git import ENV, SAFE, Repository, object_folders
 from corral.world.process import Owner, Start
 
@@ -340,7 +340,8 @@ async def remove(folder: Path) -> None:
     """Remove a file or a folder, of any depth, whatever the modes that were set in it."""
     if not os.path.lexists(folder):
         return
-    with contextlib.suppress(OSError, RecursionError):  # quicker than a program; what it cannot do, that one can
+    fence.check()
+    with contextlib.suppress(OSError, RuntimeError):  # quicker than a program; what it cannot do, that one can
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)
             return

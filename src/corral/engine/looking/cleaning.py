@@ -20,7 +20,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.rules import cleaning as rules
 from corral.rules import naming
 from corral.rules.cleaning import Ended, Limits
-from corral.world import merging, object_cache, snapshots, workspace
+from corral.world import merging, object_cache, pins, snapshots, workspace
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store import history
@@ -57,6 +57,7 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
         # A run that a budget stopped may still go on, from what its agents said.
         if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
             history.forget_words(store, run)
+            await _unpin(store, records[run])
     if not dry:
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()
@@ -126,6 +127,13 @@ async def _save(store: Store, run: RunRecord, record: AttemptRecord, repository:
     host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record.attempt.id)
     host.base = record.base if record.base is not None else run.plan.base
     await harvest.snapshot(host, await host.take_over(Path(record.folder)))
+
+
+async def _unpin(store: Store, run: RunRecord) -> None:
+    """Let go of the commits that were held for a run."""
+    repository = repository_of(run.plan, store.folder)
+    if repository.git_dir.exists():
+        await pins.remove(repository, run.id)
 
 
 async def _expire(store: Store, run: RunRecord) -> None:

@@ -16,6 +16,7 @@ from corral.engine.merge import taking
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
+from corral.frontends.visible import patch_sink
 from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
 from corral.model import document
 
@@ -93,7 +94,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
             return 0
         if preview or request.strategy == "manual":
             return _preview(asyncio.run(opened.merges.preview(request)), as_json=as_json)
-        sink = sys.stdout.buffer.write
+        sink = patch_sink()
         record = asyncio.run(opened.merges.merge(request, _talk, sink))
         if request.strategy == "patch":
             sys.stdout.flush()

@@ -100,6 +100,7 @@ def _failed(view: View) -> Next:
 
 SOURCES = {
     "reported": "as its agents report it",
+    "metered": "metered on the way to its provider",
     "computed": "computed from tokens",
     "estimated": "estimated",
     "fixed": "a fixed price",
@@ -110,9 +111,7 @@ def paid(view: View) -> str:
     """Say where the amount comes from."""
     if view.money.source in SOURCES:
         return SOURCES[view.money.source]
-    if view.money.spent:
-        return "with a charge for attempts that do not tell their cost"
-    return "nothing reported so far" if view.run.status in OPEN else "its agents do not tell it"
+    return "nothing reported so far" if view.run.status in OPEN else "its agents do not report it"
 
 
 def attempts(view: View) -> list[Attempt]:
