@@ -9,6 +9,10 @@ import sys
 
 def main() -> None:
     _have_streams()
+    if sys.stdout.isatty() or sys.stderr.isatty():
+        from corral.frontends import visible  # noqa: PLC0415 -- only where somebody looks
+
+        visible.protect()
     code = 0
     try:
         code = _asked()

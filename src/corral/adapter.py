@@ -64,6 +64,8 @@ class Hook(Struct, frozen=True, kw_only=True):
     agent: str = "*"
     model: str = "*"
     type: str = "*"
+    file: str = ""  #: the repository's file that defines it; it starts in that file's folder
+    fingerprint: str = ""  #: by which that file, and what it starts, was trusted
 
 
 class Provider(Struct, frozen=True, kw_only=True):

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+
+MOST_NAME, MOST_WORD, MOST_LINE = 80, 600, 4_000
+
+
+def shortened(text: str, most: int = MOST_NAME) -> str:
+    """Return a name as a message shows it: of a very long one the beginning and its length."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def concise(message: str) -> str:
+    """Return a message without words and lines that nobody could read: they are shortened."""
+    if len(message) <= MOST_WORD:
+        return message
+    words = re.sub(rf"\S{{{MOST_WORD},}}", lambda found: shortened(found.group()), message)
+    return "\n".join(shortened(line, MOST_LINE) for line in words.split("\n"))
 
 
 class CorralError(Exception):
@@ -13,14 +31,36 @@ class CorralError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(concise(message))
+        self.hint = concise(hint)
 
 
 class BadRequest(CorralError):
     """The request cannot be met as it stands; nothing was started, nothing changed."""
 
     exit_code = 2
+
+
+def refusal_of(error: BaseException) -> BadRequest | None:
+    """Return what an exception says of the request, if that is what it is about: a name or a number nobody can use."""
+    match error:
+        case BadRequest():
+            return error
+        case OSError(errno=errno.ENAMETOOLONG):
+            name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a name"
+            return BadRequest(f"{shortened(name)!a}: the name is too long", hint="a name has at most 255 bytes")
+        case UnicodeEncodeError():
+            return BadRequest(f"{shortened(error.object)!a}: it is not UTF-8 text", hint="rename it, or encode it anew")
+        case OverflowError():
+            return BadRequest(f"a number is too large: {error}", hint="numbers have at most 53 bits")
+        case RecursionError():
+            return BadRequest("the input is nested too deeply", hint="write it with fewer levels")
+        case RuntimeError() if "home directory" in str(error):
+            return BadRequest("`~` names a user that is not there", hint="write the whole path")
+        case ValueError() if "null byte" in str(error) or "null character" in str(error):
+            return BadRequest("a name holds a NUL byte", hint="names are plain text")
+        case _:
+            return None
 
 
 class FlowMistake(Struct, frozen=True):
@@ -62,6 +102,16 @@ class StoreTrouble(CorralError):
     """The database cannot be used as it is."""
 
 
+class ReadOnlyStore(StoreTrouble):
+    """The database can be read here, but not written."""
+
+    exit_code = 2
+
+
+class TakenOver(StoreTrouble):
+    """Another process owns the run by now; this one may neither write nor start anything for it."""
+
+
 class SetupFailed(CorralError):
     """The command that makes a workspace ready did not succeed."""
 
@@ -76,6 +126,10 @@ class GitTrouble(CorralError):
 
 class ChecksFailed(CorralError):
     """What would have come of a merge does not pass its checks; nothing was moved."""
+
+
+class OutOfResources(CorralError):
+    """A limit of this process was reached: open files, memory, processes, file size."""
 
 
 class NotFound(BadRequest):

@@ -187,10 +187,12 @@ def test_like_what_cannot_be(corral: Corral, case: str) -> None:
 
 def test_a_repository_may_name_an_agent_like_another_without_trust(corral: Corral) -> None:
     corral.agent("parrot", 'printf "%s" "$1"')
-    repo = corral.repo(files={"corral.toml": '[agents.team]\nlike = "parrot"\nrole = "tester"\n', "a.txt": "1\n"})
+    repo = corral.repo(
+        files={"corral.toml": '[agents.team]\nlike = "parrot"\ninstructions = "You test."\n', "a.txt": "1\n"}
+    )
     outcome = corral.run(repo, "do it", "--agent", "team", "--read-only")
     assert outcome.code == 0, outcome
-    assert outcome.attempt["output"].startswith("You are the tester.")
+    assert outcome.attempt["output"].startswith("You test.")
 
 
 def test_a_repository_cannot_turn_an_agent_of_the_person_into_another(corral: Corral) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from tests.rig.command import Corral
 from tests.rig.mcp import MODES, connected, told
@@ -167,7 +169,8 @@ def test_tasks_that_depend_on_each_other(ready: Corral) -> None:
 
     async def work() -> Any:
         async with connected(ready) as client:
-            first = await done(client, "engine_execute", path=str(repo.folder), tasks=tasks, force_runtime="adder")
+            graph = {"tasks": tasks, "strategy": "parallel", "context": "keep all the lines"}
+            first = await done(client, "engine_execute", path=str(repo.folder), force_runtime="adder", **graph)
             more = {"path": str(repo.folder), "task": "third", "force_runtime": "adder", "parent": first["run"]}
             return first, await done(client, "engine_execute", **more)
 
@@ -176,6 +179,7 @@ def test_tasks_that_depend_on_each_other(ready: Corral) -> None:
     last = second["nodes"][0]["attempts"][0]["commit"]
     text = repo.read(last, "all.txt")
     assert text.index("begin with {{braces}}") < text.index("go on") < text.index("third")
+    assert text.count("What you should know besides:\nkeep all the lines") == 2
 
 
 def test_a_failure_is_an_error_with_its_document(ready: Corral) -> None:
@@ -208,6 +212,8 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
         ("engine_execute", {"path": here, "task": "x", "strategy": "magic"}, "strategy"),
         ("engine_execute", {"path": here, "task": "x", "unsandboxed": True}, "unsandboxed"),
         ("engine_execute", {"path": here, "tasks": [{"id": "a", "task": "x", "depends_on": ["b"]}]}, "b"),
+        ("engine_execute", {"path": here, "strategy": "race", "tasks": [{"id": "a", "task": "x"}]}, "takes one task"),
+        ("engine_execute", {"path": here, "task": "x", "context": 7}, "context"),
         ("engine_execute", {"path": here, "task": "x", "parent": "zzz"}, "zzz"),
         ("engine_result", {"run": "@last"}, "no run"),
         ("engine_diff", {"run": ""}, "run"),
@@ -215,7 +221,6 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
         ("engine_output", {"run": "@last", "limit": 0}, "limit"),
         ("engine_flow", {"action": "run", "path": here, "file": "out.yaml"}, "inside"),
         ("engine_flow", {"action": "run", "path": here, "file": "../../etc/passwd"}, "file"),
-        ("engine_no_such", {}, "no tool"),
     ]
 
     async def work() -> None:
@@ -226,6 +231,9 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
                 assert told(result).startswith("error: "), told(result)
                 assert words in told(result), (arguments, told(result))
                 assert "root:" not in told(result)
+            with pytest.raises(MCPError, match="Unknown tool") as unknown:
+                await client.call_tool("engine_no_such", {})
+            assert unknown.value.code == INVALID_PARAMS
             checked = await done(client, "engine_flow", action="check", path=here, file="bad.yaml")
             assert not checked["ok"]
             assert "bad.yaml:2:" in checked["mistakes"][0]

@@ -108,3 +108,52 @@ def test_a_workspace_setup_needs_trust(corral: Corral) -> None:
     assert refused.code == 2
     assert "corral.toml:1" in refused.err
     assert corral.run(repo, "t", "--agent", "mine", "--trust").code == 0
+
+
+def test_a_role_in_an_agents_table_needs_trust(corral: Corral) -> None:
+    corral.agent("mine", 'printf "%s" "$1" > x')
+    files = {"corral.toml": '[agents.mine]\nrole = "house"\n', ".corral/roles/house.md": "Our house.\n"}
+    repo = corral.repo(files=files)
+    refused = corral.run(repo, "t", "--agent", "mine")
+    assert refused.code == 2
+    assert "corral.toml:1" in refused.err
+    trusted = corral.run(repo, "t", "--agent", "mine", "--trust")
+    assert trusted.code == 0, trusted
+    assert repo.read(trusted.attempt["commit"], "x").startswith("Our house.")
+
+
+def test_a_changed_script_is_asked_for_again(corral: Corral) -> None:
+    repo = theirs(corral)
+    assert corral.run(repo, "make it", "--trust").code == 0
+    repo.write({"tools/agent.sh": "#!/bin/sh\necho theirs, changed > made.txt\n"})
+    changed = corral.run(repo, "make it")
+    assert changed.code == 2
+    assert "changed since you trusted it" in changed.err.splitlines()[0]
+    assert "tools/agent.sh" in changed.err.splitlines()[1]
+    trusted = corral("trust", cwd=repo.folder)
+    assert "\n  tools/agent.sh\n" in trusted.err
+    assert corral.run(repo, "make it").code == 0
+
+
+def test_a_hook_that_an_agents_merged_work_changed_is_not_run(corral: Corral) -> None:
+    marks = corral.root / "marks"
+    hook = "[[hooks]]\non = \"before_start\"\nrun = './hook.sh'\n"
+    repo = corral.repo(files={"corral.toml": hook, "hook.sh": f"#!/bin/sh\necho ran in $PWD >> {marks}\n"})
+    (repo.folder / "hook.sh").chmod(0o755)
+    repo.git("commit", "-qam", "executable")
+    corral.agent("sly", f"echo 'echo sly >> {marks}' >> hook.sh")
+    assert corral.run(repo, "t", "--agent", "sly", "--merge", "auto", "--trust").code == 0
+    assert "sly" in (repo.folder / "hook.sh").read_text()
+    later = corral.run(repo, "t", "--agent", "sly")
+    assert later.code == 2
+    assert marks.read_text() == f"ran in {repo.folder}\n"
+
+
+def test_an_identical_agent_starts_what_is_the_users(corral: Corral) -> None:
+    corral.agent("same", "echo mine > x")
+    table = '[agents.same]\ncommand = ["./same.sh"]\n'
+    repo = corral.repo(files={"corral.toml": table, "same.sh": "#!/bin/sh\necho theirs > x\n"})
+    (repo.folder / "same.sh").chmod(0o755)
+    outcome = corral.run(repo, "t", "--agent", "same")
+    assert outcome.code == 0, outcome
+    assert repo.read(outcome.attempt["commit"], "x") == "mine"

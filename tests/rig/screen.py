@@ -34,6 +34,11 @@ class Screen:
         return CODES.sub("", self._bytes.decode(errors="replace")).replace("\r", "")
 
     @property
+    def raw(self) -> str:
+        """What was written, with all codes in it."""
+        return self._bytes.decode(errors="replace")
+
+    @property
     def lines(self) -> list[str]:
         return self.text.splitlines()
 

@@ -13,7 +13,7 @@ from corral.agents.printed_json import UNREADABLE, decode_value
 from corral.agents.protocol import Conversation
 from corral.errors import BadRequest
 from corral.events import AgentEvent, Ended, Said, Spent, Unparsed
-from corral.model import Failure, Tokens
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
 from corral.model.numbers import token_count, usd_or_none
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
@@ -282,7 +282,8 @@ def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEve
 def _crashed(code: int, stderr: str, text: str) -> Ended:
     words = (stderr.strip() or text.strip()).splitlines()
     reason = f": {words[-1][:300]}" if words else ""
-    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}"))
+    hint = NOT_STARTED_HINT if code in NOT_STARTED else ""
+    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
 
 
 def _bad(why: str, text: str) -> Ended:

@@ -32,7 +32,9 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
     for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
         # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
         powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
-        if not trusted and table != own.get(name) and powerful:
+        if not trusted and table == own.get(name):
+            continue  # it says nothing new, and what it starts is the person's
+        if not trusted and powerful:
             untrusted[f"agents.{name}"] = theirs.where("agents", name)
         else:
             layers.setdefault(name, []).append(_Layer(theirs, table))

@@ -34,6 +34,8 @@ class SettingsFile:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
+        except RecursionError:
+            raise BadRequest(f"{path}: it is nested too deeply", hint="settings have at most three levels") from None
         file = cls(path, tables, text)
         if keys:
             file.check_keys()

@@ -94,5 +94,6 @@ KEYS: dict[str, tuple[str, ...]] = {
 LISTS = ("hooks", "routing")  #: of tables
 
 
-#: What can send a key somewhere or start a program: from a repository it counts only once its file is trusted.
-POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate")
+#: What can send a key somewhere, start a program or choose an agent's role.
+#: From a repository it counts only once its file is trusted.
+POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate", "role")

@@ -23,8 +23,33 @@ def person_file() -> Path:
     return (Path(folder) if folder else Path.home() / ".config") / "corral" / "config.toml"
 
 
-def fingerprint(path: Path, content: bytes | None = None) -> str:
-    """Return what is remembered when a person trusts a file: where it lies and every byte in it."""
-    import hashlib  # noqa: PLC0415 -- as below: commands that only look at runs start without it
+def is_file(path: Path) -> bool:
+    """Tell whether a file is there; one with an impossible name is not."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
-    return hashlib.sha256(str(path).encode() + b"\0" + (path.read_bytes() if content is None else content)).hexdigest()
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; one with an impossible name is not."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def fingerprint(path: Path, content: bytes | None = None) -> str:
+    """Return what is remembered when a person trusts a file: where it lies, every byte in it, and what it starts."""
+    from corral.config import started  # noqa: PLC0415 -- as below: commands that only look at runs start without it
+
+    content = path.read_bytes() if content is None else content
+    starts = started.digest(path.parent, content)
+    return file_mark(path, content + b"\0" + starts if starts else content)
+
+
+def file_mark(path: Path, content: bytes) -> str:
+    """Return a mark of where a file lies and of every byte in it."""
+    import hashlib  # noqa: PLC0415
+
+    return hashlib.sha256(str(path).encode(errors="surrogateescape") + b"\0" + content).hexdigest()

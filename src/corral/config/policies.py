@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from corral.adapter import Hook
 from corral.config.durations import duration
 from corral.config.files import SettingsFile, convert
@@ -136,11 +138,12 @@ def setup(file: SettingsFile) -> Setup:
     return convert(table, Setup, file, "workspace")
 
 
-def hooks(file: SettingsFile) -> tuple[Hook, ...]:
+def hooks(file: SettingsFile, fingerprint: str = "") -> tuple[Hook, ...]:
+    """Read the hooks of a file; those of a repository remember by which fingerprint it was trusted."""
     found: list[Hook] = []
     for table in file.entries("hooks"):
         hook = convert(table, Hook, file, "hooks")
         if bool(hook.run) == bool(hook.python):
             raise BadRequest(f"{file.where('hooks')}: a hook has either `run` or `python`")
-        found.append(hook)
+        found.append(structs.replace(hook, file=str(file.path), fingerprint=fingerprint) if fingerprint else hook)
     return tuple(found)

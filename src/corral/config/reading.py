@@ -14,11 +14,14 @@ from corral.config.shapes import Config, Notify, Telemetry
 from corral.errors import BadRequest
 
 
-def load(repo: Path | None, *, trusted: bool = False) -> Config:
-    """Read both files; the repository's adds and narrows, and its powerful keys need trust."""
+def load(repo: Path | None, *, trusted: str | None = None) -> Config:
+    """Read both files; the repository's adds and narrows, and its powerful keys need trust.
+
+    `trusted` is the fingerprint by which the person trusts the repository's file; None: they do not.
+    """
     mine = SettingsFile.read(person_file())
     theirs = SettingsFile.read(repo / REPOSITORY_FILE) if repo else SettingsFile(Path(), {}, "")
-    agents, untrusted = agents_of(mine, theirs, trusted=trusted)
+    agents, untrusted = agents_of(mine, theirs, trusted=trusted is not None)
     setup = policies.setup(mine)
     if "workspace" in theirs.tables:
         if trusted:
@@ -28,7 +31,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
     hooks = policies.hooks(mine)
     if "hooks" in theirs.tables:
         if trusted:
-            hooks += policies.hooks(theirs)
+            hooks += policies.hooks(theirs, trusted)
         else:
             untrusted["hooks"] = theirs.where("hooks")
     mcp = mcp_of(mine)
@@ -55,6 +58,7 @@ def load(repo: Path | None, *, trusted: bool = False) -> Config:
         limits=policies.slot_limits(mine, theirs),
         routing=(*policies.routing(mine), *policies.routing(theirs)),
         complexity=policies.complexity(mine, theirs),
+        trusted=trusted is not None,
         untrusted=untrusted,
     )
 

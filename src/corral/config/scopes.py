@@ -11,13 +11,14 @@ import msgspec
 from corral.adapter import AgentProfile
 from corral.config.files import SettingsFile, convert, inner_scope
 from corral.config.keys import KEYS
+from corral.config.places import is_file
 from corral.errors import BadRequest
 from corral.model import ScopeSource, ScopeTable
 
 
 def scope_file(path: Path) -> ScopeSource:
     """Read a file of a scope's keys, at the top or in a table `[scope]`: the person's own word for one run."""
-    if not path.is_file():
+    if not is_file(path):
         raise BadRequest(f"--scope: {path} is not there", hint="a TOML file with keys like those of [scope]")
     file = SettingsFile.read(path, keys=False)
     prefix = ("scope",) if isinstance(file.tables.get("scope"), dict) else ()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.errors import Untrusted
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
@@ -18,6 +19,8 @@ from corral.model import (
     ToolboxRules,
 )
 from corral.money import Budget
+
+READ_AND_TRUST = "read it, then `corral trust`, or run with --trust"
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -61,4 +64,16 @@ class Config(Struct, frozen=True, kw_only=True):
     limits: SlotLimits = SlotLimits()
     routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     complexity: ComplexityTable = ComplexityTable()
+    trusted: bool = False  #: the person trusts the repository's file and what it starts
+    changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the person trusted it
     untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
+
+    def refusal(self, what: str, otherwise: str) -> Untrusted:
+        """Say why something that the repository's file defines does not count."""
+        if not self.changed:
+            return Untrusted(f"{self.untrusted[what]}: {otherwise}", hint=READ_AND_TRUST)
+        named = ", ".join(self.changed[:5]) + (" and more" if len(self.changed) > 5 else "")
+        return Untrusted(
+            f"{self.untrusted[what]}: files that it starts have changed since you trusted it",
+            hint=f"read {named}, then `corral trust`, or run with --trust",
+        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, fingerprint
+from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder
 from corral.config.shapes import Config
+from corral.errors import BadRequest
 from corral.world.trust import Trust
 
 
@@ -18,8 +19,10 @@ class Settings:
 
     def file(self, folder: Path) -> Path | None:
         """Return the repository's settings file that holds for `folder`."""
+        if not is_folder(folder):
+            raise BadRequest(f"{folder}: there is no such folder", hint="a repository, or a folder in one")
         for place in (folder.resolve(), *folder.resolve().parents):
-            if (place / REPOSITORY_FILE).is_file():
+            if is_file(place / REPOSITORY_FILE):
                 return place / REPOSITORY_FILE
             if (place / ".git").exists():
                 return None
@@ -31,5 +34,11 @@ class Settings:
         return reading.load(file.parent if file else None)
 
     def trust(self, file: Path, content: bytes) -> None:
-        """Remember that the person trusts this file with this content."""
-        Trust(self._home).add(fingerprint(file, content))
+        """Remember that the person trusts this file with this content, and what it starts as that is now."""
+        Trust(self._home).add(fingerprint(file, content), of=file_mark(file, content))
+
+    def started(self, file: Path, content: bytes) -> list[str]:
+        """Return the files of the repository that this content of its settings starts."""
+        from corral.config.started import started_files  # noqa: PLC0415 -- rarely needed
+
+        return [str(path.relative_to(file.parent.resolve())) for path in started_files(file.parent, content)]

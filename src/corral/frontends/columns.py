@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from corral.frontends.visible import visible
+
 
 def ago(then: float) -> str:
     passed = max(0.0, time.time() - then)
@@ -17,8 +19,8 @@ def ago(then: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Keep an agent's control codes from driving the reader's terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in text)
+    """Keep an agent's control codes, and line breaks in names, from driving the reader's terminal."""
+    return visible(text).replace("\n", "^J")
 
 
 def one_line(text: str, width: int) -> str:

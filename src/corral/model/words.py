@@ -22,7 +22,11 @@ ErrorClass = Literal[
     "budget",
 ]  # fmt: skip
 
-CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
+#: What a shell answers where a program cannot be run, or is not there.
+NOT_STARTED = (126, 127)
+NOT_STARTED_HINT = "a program on this machine may be missing in the box: show it with --read PATH or [scope] read"
+
+CostSource = Literal["reported", "metered", "computed", "estimated", "fixed", "unknown"]
 
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
 
@@ -61,8 +65,12 @@ class Tokens(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
+    """What is known to be spent, and what is reserved for what is not known."""
+
     usd: float | None = None
     source: CostSource = "unknown"
+    reserved_usd: float = 0.0
+    disputed: bool | UnsetType = UNSET  #: the agent's word and the meter differ; the larger counts
 
 
 class Failure(Struct, frozen=True):

@@ -85,8 +85,10 @@ def _agent(named: Place | None, place: Place, left_out: list[str]) -> Listed:
     name = fields["name"][1] if "name" in fields else named
     if name is None:
         raise _wrong(place, "an agent has a `name`", SHAPE)
-    if not isinstance(name.value, str) or not re.fullmatch(r"\w[\w .-]*", name.value):
-        raise _wrong(name, f"`{name.plain()}` cannot be the name of an agent", "letters, digits, spaces and . _ -")
+    if not isinstance(name.value, str) or not re.fullmatch(r"\w[\w .-]{0,79}", name.value):
+        raise _wrong(
+            name, f"`{name.plain()}` cannot be the name of an agent", "letters, digits, spaces and . _ -; at most 80"
+        )
     left_out += [f"`{key}` of `{name.value}` (line {at.line})" for key, (at, _) in fields.items() if key not in KNOWN]
     texts = {key: _text(key, fields[key][1]) for key in TEXTS if key in fields}
     write, readonly = _scope(fields["scope"][1]) if "scope" in fields else (None, ())

@@ -33,8 +33,9 @@ async def notify(entry: Entry, ways: Notify) -> list[str]:
 def _ring() -> None:
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr.isatty():
-            sys.stderr.write("\a")
             sys.stderr.flush()
+            sys.stderr.buffer.write(b"\a")  # as text it would be shown, not rung
+            sys.stderr.buffer.flush()
 
 
 def _commands(entry: Entry, ways: Notify) -> list[list[str]]:

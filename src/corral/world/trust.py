@@ -19,12 +19,17 @@ class Trust:
         except FileNotFoundError:
             return False
 
-    def add(self, fingerprint: str) -> None:
-        if self.has(fingerprint):
+    def knew(self, file_mark: str) -> bool:
+        """Tell whether the file itself was trusted as it is, with what it started then."""
+        return self.has(f"file:{file_mark}")
+
+    def add(self, fingerprint: str, *, of: str) -> None:
+        """Remember a fingerprint, and the mark of the file alone that it is of."""
+        if self.has(fingerprint) and self.knew(of):
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._file.open("a") as file:
-                file.write(fingerprint + "\n")
+                file.write(f"{fingerprint} file:{of}\n")
         except OSError as error:
             raise StoreTrouble(f"{self._file} cannot be written: {error.strerror}", hint="set CORRAL_HOME") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Mapping
 
-from corral.errors import BadFlow, BadRequest, FlowMistake, Untrusted
+from corral.errors import BadFlow, BadRequest, FlowMistake, Untrusted, refusal_of
 from corral.rules.flows.reading import Read
 from corral.rules.flows.tree import Spot
 
@@ -35,8 +35,9 @@ class Findings:
             yield
         except Untrusted:
             raise
-        except BadRequest as error:
-            if self._file is None:
+        except (BadRequest, OSError, ValueError, OverflowError, RecursionError) as caught:
+            error = refusal_of(caught)
+            if self._file is None or error is None:
                 raise
             self._bad.update({node} if key == "agent" else ())
             words = str(error).removeprefix("--")

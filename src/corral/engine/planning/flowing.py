@@ -14,6 +14,7 @@ from msgspec import structs
 from corral import agents
 from corral.adapter import AgentProfile
 from corral.config.durations import duration
+from corral.config.places import is_file
 from corral.config.shapes import Config
 from corral.engine.looking import recording
 from corral.engine.planning.findings import Findings
@@ -21,7 +22,7 @@ from corral.engine.planning.routing import History, routed
 from corral.engine.workplace import briefing
 from corral.engine.workplace.outfit import outfit
 from corral.errors import BadRequest
-from corral.flow import AgentChoice, Flow, Node, Task
+from corral.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
 from corral.rules.complexity import weights_of
@@ -35,7 +36,6 @@ MOST_QUESTION = 300
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
-STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
 
@@ -124,7 +124,7 @@ def _nested(name: str, folders: Iterable[Path]) -> str | None:
         return None
     for folder in folders:
         for file in (folder / name, folder / f"{name}.yaml"):
-            if file.is_file() and file.stat().st_size <= MOST_TASK:
+            if is_file(file) and file.stat().st_size <= MOST_TASK:
                 return file.read_text(encoding="utf-8", errors="replace")
     return None
 
@@ -199,7 +199,7 @@ def _shape(request: Request) -> dict[str, Any] | None:
     text = request.output
     if not text.lstrip().startswith(("{", "[", '"')):
         file = Path(text).expanduser()
-        if not file.is_file():
+        if not is_file(file):
             raise BadRequest(f"--output {text}: neither JSON nor a file", hint=SHAPE_HINT)
         text = file.read_text(encoding="utf-8", errors="replace")
     try:
@@ -268,7 +268,7 @@ def _model(name: str, named: str, settings: Config, folder: Path | None) -> str 
     if not path.is_absolute():
         path = (folder or Path()).absolute() / path
     path = Path(os.path.normpath(path))
-    if not path.is_file():
+    if not is_file(path):
         raise BadRequest(f"--agent {name}:{path}: there is no such file")
     if name == "replay":
         recording.check(path)
@@ -295,7 +295,9 @@ def _ready(node: Node, flow: Flow, request: Request, settings: Config, repo: Pat
         node = structs.replace(node, output=_shape(request))
     profile = settings.agents.get(node.agent.name, AgentProfile())
     task = structs.replace(task, checks=task.checks or _recorded(node))
-    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo))
+    # A flow file is the person's word, and so is --role; a role that a strategy or an agent's table names is not.
+    theirs = settings.trusted or (bool(task.role) and (request.flow is not None or task.role == request.role))
+    return structs.replace(_selecting(node, request, settings), task=_briefed(task, profile, repo, theirs_first=theirs))
 
 
 def _recorded(node: Node) -> tuple[str, ...]:
@@ -332,19 +334,24 @@ def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Nod
 def _timed(task: Task, request: Request, settings: Config) -> Task:
     """Put in the limits that hold where a task says nothing itself."""
     timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
-    if timeout and task.timeout_seconds == STANDARD.timeout_seconds:
-        task = structs.replace(task, timeout_seconds=duration(timeout, "--timeout"))
-    if idle and task.idle_seconds == STANDARD.idle_seconds:
-        task = structs.replace(task, idle_seconds=duration(idle, "--idle"))
-    return task
+    timeout_seconds, idle_seconds = task.timeout_seconds, task.idle_seconds
+    if timeout and timeout_seconds is None:
+        timeout_seconds = duration(timeout, "--timeout")
+    if idle and idle_seconds is None:
+        idle_seconds = duration(idle, "--idle")
+    return structs.replace(
+        task,
+        timeout_seconds=TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
+        idle_seconds=IDLE_SECONDS if idle_seconds is None else idle_seconds,
+    )
 
 
-def _briefed(task: Task, profile: AgentProfile, repo: Path) -> Task:
+def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:
     """Add role, instructions and skills: the person's word first, then what settings say of the agent."""
     role = task.role or profile.role
     names = [name for name, _ in task.skills]
     skills = briefing.skills(names, repo)
-    words = [briefing.role(role, repo)] if role else []
+    words = [briefing.role(role, repo, theirs_first=theirs_first)] if role else []
     words += [profile.instructions] if profile.instructions else []
     words += [f"# Skill: {skill.name}\n\nIts files lie in ~/skills/{skill.name}.\n\n{skill.text}" for skill in skills]
     offered = briefing.offered(names, repo)

@@ -22,7 +22,7 @@ def check(path: Path) -> None:
         return
     try:
         steps: object = tomllib.loads(text).get("step", [])
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadRequest(f"{path}: {error}", hint=f"it is to be TOML; {HINT}") from error
     if not isinstance(steps, list):
         raise BadRequest(f"{path}: `step` is not a list of steps", hint=f"write [[step]]; {HINT}")

@@ -10,17 +10,18 @@ from typing import Any
 from msgspec import Struct, structs
 
 from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, fingerprint
+from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_folder
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
-from corral.engine.planning import flowing, trying
+from corral.config.started import started_files
+from corral.engine.planning import flowing, programs, trying
 from corral.engine.planning.findings import Findings
 from corral.engine.planning.glances import Glance, Glances
 from corral.engine.planning.routing import History
 from corral.engine.workplace import scoping
 from corral.engine.workplace.outfit import outfit
 from corral.engine.workplace.scoping import Fitted
-from corral.errors import BadRequest, Untrusted
+from corral.errors import BadRequest
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, merging, plain_folder
@@ -98,6 +99,9 @@ async def _prepare(
     scopes = (*settings.scopes, *_asked_scope(request))
     said = (scopes, next(iter(names), ""), ignore)
     fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
+    if level != "none":
+        programs.check(flow, settings, top, fitted, findings)
+        findings.tell()
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
@@ -123,7 +127,7 @@ async def _prepare(
 
 def _folder(request: Request) -> Path:
     folder = Path(request.repo).expanduser()
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise BadRequest(f"--repo {request.repo}: there is no such folder", hint="a repository, or a folder in one")
     folder = folder.resolve()
     if "\n" in str(folder):  # git cannot be told to borrow objects from there
@@ -179,17 +183,19 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
     """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
     file = folder / REPOSITORY_FILE
     trusts = Trust(state)
-    if trust and file.is_file():
-        trusts.add(fingerprint(file))
-    trusted = file.is_file() and trusts.has(fingerprint(file))
-    settings = reading.load(folder, trusted=trusted)
+    is_there = file.is_file()
+    content = file.read_bytes() if is_there else b""
+    mark = fingerprint(file, content) if is_there else ""
+    if trust and is_there:
+        trusts.add(mark, of=file_mark(file, content))
+    trusted = is_there and trusts.has(mark)
+    settings = reading.load(folder, trusted=mark if trusted else None)
+    if settings.untrusted and trusts.knew(file_mark(file, content)):
+        changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content))
+        settings = structs.replace(settings, changed=changed)
     for table in ("workspace", "hooks", "mcp"):
-        if table not in settings.untrusted:
-            continue
-        raise Untrusted(
-            f"{settings.untrusted[table]}: [{table}] can start programs, and you have not trusted this file",
-            hint="read it, then `corral trust`, or run with --trust",
-        )
+        if table in settings.untrusted:
+            raise settings.refusal(table, f"[{table}] can start programs, and you have not trusted this file")
     return settings
 
 

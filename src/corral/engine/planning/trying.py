@@ -80,6 +80,13 @@ def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> No
                 _is_there(check, settings, folder, searched)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
+
+
 def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None:
     try:
         words = shlex.split(check)
@@ -89,8 +96,9 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
         raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
     first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
     plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-    absent = plain and not settings.setup.command and not (folder / first).exists()
-    if absent and visible.find(first, {"PATH": searched}) is None:
+    absent = plain and not settings.setup.command and not _exists(folder / first)
+    # One that is on the user's PATH alone is not there in a box: `programs` says so, and how to show it.
+    if absent and not any(visible.find(first, {"PATH": path}) for path in (searched, os.environ.get("PATH", ""))):
         raise BadRequest(
             f"--check {check}: there is no program `{first}`",
             hint="install it, activate its environment, or have [workspace] setup install it",

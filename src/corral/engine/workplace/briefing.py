@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.config.places import person_file
-from corral.errors import BadRequest
-from corral.world import workspace
+from corral.errors import BadRequest, shortened
+from corral.world import linkless, workspace
+from corral.world.linkless import Linked
 
 BUILT_IN = Path(__file__).parents[2] / "roles"
 MOST_SKILL = 256 << 10
@@ -27,19 +29,32 @@ class Skill(Struct, frozen=True):
     text: str
 
 
-def role(name: str, repo: Path) -> str:
-    """Return a role's words: the repository's, the person's, or ours."""
-    for folder in (repo / ".corral" / "roles", person_file().parent / "roles", BUILT_IN):
-        file = folder / f"{name}.md"
-        if re.fullmatch(r"[\w-]+", name) and file.is_file():
-            return file.read_text(encoding="utf-8", errors="replace").strip()
-    raise BadRequest(f"no role is called `{name}`", hint="known: " + ", ".join(role_names(repo)))
+def role(name: str, repo: Path, *, theirs_first: bool) -> str:
+    """Return a role's words: the repository's, the person's, or ours.
+
+    The repository's come first only where the person named the role or trusts the repository. Otherwise they count
+    only if nobody else has a role of that name: a clone cannot replace a built-in role.
+    """
+    theirs = repo.resolve() / ".corral" / "roles" / f"{name}.md"
+    if _is_name(name):
+        content = linkless.read(theirs, MOST_SKILL + 1) if theirs_first else None
+        for folder in (person_file().parent / "roles", BUILT_IN):
+            file = folder / f"{name}.md"
+            content = file.read_bytes() if content is None and file.is_file() else content
+        content = linkless.read(theirs, MOST_SKILL + 1) if content is None else content
+        if content is not None and len(content) > MOST_SKILL:
+            raise BadRequest(f"the role `{name}` is longer than 256 KB", hint="put material into a skill")
+        if content is not None:
+            return content.decode(errors="replace").strip()
+    raise BadRequest(f"no role is called `{shortened(name)}`", hint="known: " + ", ".join(role_names(repo)))
 
 
 def role_names(repo: Path | None = None) -> list[str]:
     """List the roles that can be asked for in a repository, or in any."""
-    folders = (*([repo / ".corral" / "roles"] if repo else []), person_file().parent / "roles", BUILT_IN)
-    return sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
+    named = linkless.names(repo.resolve() / ".corral" / "roles") if repo else []
+    found = {Path(name).stem for name in named if name.endswith(".md")}
+    folders = (person_file().parent / "roles", BUILT_IN)
+    return sorted(found | {file.stem for folder in folders if folder.is_dir() for file in folder.glob("*.md")})
 
 
 def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
@@ -48,14 +63,19 @@ def skills(names: Sequence[str], repo: Path) -> tuple[Skill, ...]:
 
 
 def offered(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
-    """List the repository's skills that nobody asked for: the text of each is its description alone."""
+    """List the repository's skills that nobody asked for: the text of each is its description alone.
+
+    One that is a link, or lies behind one, is not offered.
+    """
     found: dict[str, Skill] = {}
-    for place in (repo / ".corral" / "skills", repo / ".claude" / "skills"):
-        for file in sorted(place.glob("*/SKILL.md")):
-            name = file.parent.name
-            if re.fullmatch(r"[\w.-]+", name) and name not in (*named, *found) and len(found) < MOST_OFFERED:
-                with file.open(encoding="utf-8", errors="replace") as opened:
-                    found[name] = Skill(name, str(file.parent.resolve()), _description(opened.read(MOST_HEAD)))
+    for place in _their_skills(repo):
+        for name in linkless.names(place):
+            if not _is_name(name) or name in (*named, *found) or len(found) == MOST_OFFERED:
+                continue
+            with contextlib.suppress(Linked):
+                content = linkless.read(place / name / "SKILL.md", MOST_HEAD)
+                if content is not None:
+                    found[name] = Skill(name, str(place / name), _description(content.decode(errors="replace")))
     return tuple(found.values())
 
 
@@ -74,15 +94,33 @@ def _description(text: str) -> str:
 
 
 def _skill(name: str, repo: Path) -> Skill:
-    places = (repo / ".corral" / "skills", repo / ".claude" / "skills", person_file().parent / "skills")
-    for place in places:
-        file = place / name / "SKILL.md"
-        if re.fullmatch(r"[\w.-]+", name) and file.is_file():
-            text = file.read_text(encoding="utf-8", errors="replace")
-            if len(text) > MOST_SKILL:
-                raise BadRequest(f"{file}: a SKILL.md is shorter than 256 KB", hint="put material into files beside it")
-            return Skill(name, str(file.parent.resolve()), _without_head(text))
-    raise BadRequest(f"no skill is called `{name}`", hint=f"make one: .corral/skills/{name}/SKILL.md")
+    if _is_name(name):
+        for place in _their_skills(repo):
+            content = linkless.read(place / name / "SKILL.md", MOST_SKILL + 1)
+            if content is not None:
+                return _read_skill(name, place / name, content)
+        own = person_file().parent / "skills" / name
+        if (own / "SKILL.md").is_file():
+            return _read_skill(name, own.resolve(), (own / "SKILL.md").read_bytes())
+    hint = f"make one: .corral/skills/{name}/SKILL.md" if _is_name(name) else "letters, digits, . - _"
+    raise BadRequest(f"no skill is called `{shortened(name)}`", hint=hint)
+
+
+def _read_skill(name: str, folder: Path, content: bytes) -> Skill:
+    if len(content) > MOST_SKILL:
+        raise BadRequest(
+            f"{folder / 'SKILL.md'}: a SKILL.md is shorter than 256 KB", hint="put material into files beside it"
+        )
+    return Skill(name, str(folder), _without_head(content.decode(errors="replace")))
+
+
+def _their_skills(repo: Path) -> tuple[Path, Path]:
+    top = repo.resolve()
+    return top / ".corral" / "skills", top / ".claude" / "skills"
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]{1,60}", name) is not None and name.strip(".") != ""
 
 
 def _without_head(text: str) -> str:

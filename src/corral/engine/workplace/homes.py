@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from corral.engine.workplace.outfit import Outfit
 from corral.flow import Task
-from corral.world import workspace
+from corral.world import linkless, workspace
 
 if TYPE_CHECKING:
     from corral.engine.host import Host
+
+MOST_SKILL_FILE = 64 << 20
 
 
 def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
@@ -43,9 +45,8 @@ def _skills(task: Task) -> dict[str, bytes]:
     """Return the files of the task's skills, as they are to lie in HOME."""
     found: dict[str, bytes] = {}
     for name, place in task.skills:
-        for file in sorted(Path(place).rglob("*")):
-            if file.is_file() and not file.is_symlink():
-                found[f"skills/{name}/{file.relative_to(place)}"] = file.read_bytes()
+        for file, content in linkless.files(Path(place), MOST_SKILL_FILE):
+            found[f"skills/{name}/{file}"] = content
     return found
 
 

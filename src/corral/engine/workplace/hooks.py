@@ -7,8 +7,10 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from corral.adapter import Hook
+from corral.config.places import fingerprint
 from corral.errors import Blocked, CorralError
 from corral.model import ENCODER
 from corral.world import process
@@ -23,17 +25,23 @@ async def run(moment: str, hooks: Sequence[Hook], about: Mapping[str, str | None
         fits = all(fnmatchcase(about.get(key) or "", getattr(hook, key)) for key in ("agent", "model", "type"))
         if hook.on != moment or not fits:
             continue
+        if hook.fingerprint and await asyncio.to_thread(fingerprint, Path(hook.file)) != hook.fingerprint:
+            raise Blocked(
+                f"the hook `{hook.run or hook.python}` or a file that it starts has changed since you trusted it",
+                hint="read it, then `corral trust`",
+            )
         if hook.run:
-            await _shell(hook.run, moment, about)
+            await _shell(hook, hook.run, moment, about)
         elif hook.python:
             await asyncio.to_thread(_python, hook.python, moment, about)
 
 
-async def _shell(command: str, moment: str, about: Mapping[str, str | None]) -> None:
+async def _shell(hook: Hook, command: str, moment: str, about: Mapping[str, str | None]) -> None:
     told = {f"CORRAL_{key.upper()}": value for key, value in about.items() if value and key != "prompt"}
     start = Start(
         argv=["/bin/sh", "-c", command],
         env={**os.environ, **told, "CORRAL_HOOK": moment},
+        cwd=str(Path(hook.file).parent) if hook.file else None,
         stdin=ENCODER.encode({"hook": moment, **about}) + b"\n",
     )
     try:

@@ -15,7 +15,7 @@ from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
 from corral.config.shapes import Config
 from corral.engine.paying import accounts
-from corral.errors import BadRequest, Untrusted
+from corral.errors import BadRequest
 from corral.money import Budget
 from corral.world.sandbox import visible
 
@@ -153,10 +153,7 @@ class Outfit(Struct, frozen=True):
 def outfit(name: str, config: Config, account: str | None = None) -> Outfit:
     """Dress an agent: who it is, which variables it is given, and on which account it works."""
     if f"agents.{name}" in config.untrusted:
-        raise Untrusted(
-            f"{config.untrusted[f'agents.{name}']}: the agent `{name}` comes from a file you have not trusted",
-            hint="read it, then `corral trust`, or run with --trust",
-        )
+        raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
     agent, profile = placed(name, config)
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,10 @@ from typing import Any, cast
 import click
 
 from corral import __version__
-from corral.errors import BadFlow, CorralError
+from corral.engine.trouble import explained
+from corral.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
+from corral.frontends.cli.numbers import with_limits
+from corral.frontends.visible import visible
 
 #: name -> (module below this package, one line for the help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -60,6 +63,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+NO_TEXT = re.compile("[\ud800-\udfff]")  #: bytes of an argument that are no text
+
+
 class Commands(click.Group):
     """A group that imports a command only when it is called."""
 
@@ -70,7 +76,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"corral.frontends.cli.{COMMANDS[cmd_name][0]}")
-        return cast("click.Command", getattr(module, cmd_name))
+        return with_limits(cast("click.Command", getattr(module, cmd_name)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -90,6 +96,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; every error ends up here, in one form."""
     heard = sys.stdout
     try:
+        _refuse_bytes(sys.argv[1:] if arguments is None else arguments)
         result: Any = corral.main(args=arguments, prog_name="corral", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -98,7 +105,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         return _refused(error)
     except BadFlow as error:
-        click.echo(str(error), err=True)  # each line says where it is wrong
+        click.echo(visible(str(error)), err=True)  # each line says where it is wrong
         return error.exit_code
     except CorralError as error:
         return complain(str(error), error.hint, error.exit_code)
@@ -113,17 +120,26 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _refuse_bytes(arguments: list[str]) -> None:
+    for argument in arguments:
+        if not argument.isascii() and NO_TEXT.search(argument):
+            raise BadRequest(f"the argument {shortened(argument)!a} is not UTF-8", hint="arguments are UTF-8 text")
+
+
 def _our_fault(error: Exception) -> int:
     if os.environ.get("CORRAL_DEBUG"):
         import traceback  # noqa: PLC0415 -- rarely needed, and slow to load
 
         traceback.print_exc()
+    refused = refusal_of(error)
+    if refused is not None:
+        return complain(str(refused), refused.hint, refused.exit_code)
     try:
         Path.cwd()
     except OSError:
         return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return complain(f"what was to be written has no room: {error.strerror}", "nothing stored is lost", 1)
+    if known := explained(error):
+        return complain(str(known), known.hint, known.exit_code)
     return complain(
         f"corral itself failed: {type(error).__name__}: {error}",
         "CORRAL_DEBUG=1 shows where; nothing stored is lost",
@@ -140,9 +156,9 @@ def _refused(error: click.ClickException) -> int:
 
 def complain(message: str, hint: str, code: int) -> int:
     with contextlib.suppress(BrokenPipeError):  # nobody reads it: the code tells it still
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {visible(concise(message))}", err=True)
         if hint:
-            click.echo(f"hint: {hint}", err=True)
+            click.echo(f"hint: {visible(hint)}", err=True)
     return code
 
 

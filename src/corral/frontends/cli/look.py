@@ -17,6 +17,7 @@ from corral.errors import BadRequest
 from corral.events import Condensed, Stored
 from corral.frontends import listing
 from corral.frontends.cli import words
+from corral.frontends.visible import patch_sink
 from corral.model import Run
 
 
@@ -56,7 +57,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
                 "repo": line.repo,
                 "agents": line.agents,
                 "started": document.moment(line.created),
-                "seconds": None if line.ended is None else round(line.ended - line.created, 3),
+                "seconds": line.seconds,
                 "cost": {"usd": line.usd},
             }
             for line in lines
@@ -83,7 +84,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if attempt is not None:
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
-        if found.merge.status == "merged":
+        if found.merge.status == "merged" or (found.merge.status == "ready" and len(found.nodes) > 1):
             import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
 
             found = asyncio.run(opened.merges.told(found))
@@ -204,7 +205,7 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
                 )
             return
         sys.stdout.flush()
-        asyncio.run(opened.work.diff(run, attempt, sys.stdout.buffer.write))
+        asyncio.run(opened.work.diff(run, attempt, patch_sink()))
         if opened.work.changed_by(run, attempt).commit is None:
             click.echo("nothing changed", err=True)
 

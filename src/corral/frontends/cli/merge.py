@@ -16,6 +16,7 @@ from corral.engine.merge import taking
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
+from corral.frontends.visible import patch_sink
 from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
 from corral.model import document
 
@@ -93,7 +94,7 @@ def merge(runs: tuple[str, ...], *, queue: bool, preview: bool, abort: bool, as_
             return 0
         if preview or request.strategy == "manual":
             return _preview(asyncio.run(opened.merges.preview(request)), as_json=as_json)
-        sink = sys.stdout.buffer.write
+        sink = patch_sink()
         record = asyncio.run(opened.merges.merge(request, _talk, sink))
         if request.strategy == "patch":
             sys.stdout.flush()
@@ -145,6 +146,8 @@ def _preview(found: Preview, *, as_json: bool) -> int:
         click.echo("checks   " + "; ".join(found.checks))
     for place in found.checkouts:
         click.echo(f"files    {place.folder}: {place.trouble or 'follow'}")
+    if found.between:
+        click.echo(f"between  {' and '.join(found.between)}, two nodes of this run")
     _conflicts(found.conflicts)
     if found.clean and any(place.trouble for place in found.checkouts):
         click.echo("next     commit or stash what is there, or: corral merge --autostash")
@@ -159,7 +162,8 @@ def _told(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
         click.echo(document(opened.show(record.run)).decode())
         return code
     if record.state == "conflict":
-        click.echo(f"conflict {record.run} into {record.into}: nothing was moved")
+        nodes = f" between {' and '.join(record.between)}" if record.between else ""
+        click.echo(f"conflict {record.run} into {record.into}{nodes}: nothing was moved")
         _conflicts(record.conflicts)
         click.echo(f"next     {_ways(record.run)}")
         return code

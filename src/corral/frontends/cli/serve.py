@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from corral.config.places import is_folder
 from corral.errors import BadRequest
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
@@ -101,7 +102,7 @@ def _roots(named: tuple[str, ...]) -> tuple[Path, ...]:
     found: list[Path] = []
     for name in named or (".",):
         folder = Path(name).expanduser().resolve()
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise BadRequest(f"--root {name}: there is no such folder")
         found.append(folder if named else _top(folder))
     return tuple(found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,6 +20,7 @@ from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Note
 from corral.flow import Flow
 from corral.frontends.cli import live, words
 from corral.frontends.cli.progress import Plain, headline, named
+from corral.frontends.visible import Drawing, visible
 from corral.model import Status
 
 if TYPE_CHECKING:
@@ -34,11 +36,20 @@ class Terminal(Plain):
 
     def __init__(self, engine: Engine | None = None) -> None:
         super().__init__(engine)
-        self._console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
+        self._console = Console(
+            file=cast("IO[str]", Drawing(sys.stderr)), no_color=bool(os.environ.get("NO_COLOR")), highlight=False
+        )
         self._lock = threading.Lock()  # the view is drawn by a thread of its own
         self._spent, self._ask_after = 0.0, 0.0
         self._drawn: tuple[float, RenderableType] = (0.0, Text(""))
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render)
+        self._live = Live(
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            get_renderable=self._render,
+            redirect_stdout=False,  # it would let control characters through
+            redirect_stderr=False,
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -52,7 +63,7 @@ class Terminal(Plain):
 
     def say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._console.print(Text(text))
+            self._console.print(Text(visible(text)))
 
     def draw(self, flow: Flow) -> None:
         """Leave it to the live view."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Sequence
-
-import click
 
 from corral.engine.looking.document import total_cost
 from corral.events import (
@@ -37,6 +33,7 @@ from corral.events import (
 )
 from corral.flow import short
 from corral.frontends import columns
+from corral.frontends.visible import coloured
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 
 ago, one_line, printable, table, width = (
@@ -60,17 +57,24 @@ MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
 
 
 def status(text: str, width: int = 0) -> str:
-    return click.style(text.ljust(width), fg=COLOURS.get(text)) if _colours() else text.ljust(width)
-
-
-def _colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return coloured(text.ljust(width), COLOURS.get(text))
 
 
 def money(cost: Cost) -> str:
+    """Say what is known to be spent and by whose word, and what is reserved for the rest."""
+    reserved = f"up to ${cost.reserved_usd:.2f} reserved" if cost.reserved_usd else ""
     if cost.usd is None:
-        return "cost unknown"
-    return f"${cost.usd:.4f}".rstrip("0").ljust(5, "0") + ("" if cost.source == "reported" else f" {cost.source}")
+        return f"cost unknown, {reserved}" if reserved else "cost unknown"
+    usd = f"${cost.usd:.4f}".rstrip("0")
+    known = usd + "0" * (2 - len(usd.partition(".")[2])) + ("" if cost.source == "reported" else f" {cost.source}")
+    doubt = ["disputed"] if cost.disputed is True else []
+    return ", ".join([known, *doubt, *filter(None, [reserved])])
+
+
+def spent_and_reserved(usd: float, reserved_usd: float) -> str:
+    """Say both figures in a sentence: what is known, and what is reserved for the rest."""
+    more = f", up to ${reserved_usd:.2f} reserved for unknown cost" if reserved_usd else ""
+    return f"${usd:.2f} spent{more}"
 
 
 def seconds(value: float) -> str:
@@ -139,6 +143,12 @@ def named(attempt: Attempt) -> str:
 def _merged(run: Run) -> list[str]:
     """Say what was merged: whose work, or which parts of whose; or what stands against it."""
     merge = run.merge
+    if merge.clashes:
+        moved = ", nothing was moved" if merge.status == "conflict" else ": the merge will ask whose version counts"
+        return [
+            f"conflict {each.one} and {each.other} both changed {', '.join(map(printable, each.files))}{moved}"
+            for each in merge.clashes
+        ]
     if merge.status == "conflict":
         return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
     if merge.status != "merged" or not merge.commit:
@@ -272,8 +282,11 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"goes on from summary {number}: {reason}"
         case Started(model=model):
             return f"started{f' ({model})' if model else ''}"
-        case Spent(usd=usd, tokens=tokens):
-            return f"spent {f'${usd:.4f}' if usd is not None else '?'} ({tokens.input} in, {tokens.output} out)"
+        case Spent(usd=None, computed_usd=None):
+            return None
+        case Spent(usd=usd, tokens=tokens, computed_usd=computed):
+            known = f"${usd:.4f}" if usd is not None else f"about ${computed or 0.0:.4f}"
+            return f"spent {known} ({tokens.input} in, {tokens.output} out)"
         case Asked(question, answer=answer):
             return f"asks: {question}" + (f" -> {answer}" if answer else "")
         case Planned(steps):

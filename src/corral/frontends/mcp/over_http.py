@@ -11,13 +11,16 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.frontends.mcp.going import Driving
+from corral.frontends.mcp.malformed import vet
 from corral.frontends.mcp.server import build
 from corral.frontends.mcp.visitors import Visitor
 
 VISITOR = "corral.visitor"  #: in the scope of a request: who it is from
+JSON = "application/json"
 IDENTITY = "corral.identity"  #: and what they are known by, as long as their token counts
 
 
@@ -43,4 +46,32 @@ class _Known:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=scope[IDENTITY], scopes=[]))
+            if scope["method"] == "POST":
+                body = await _body(receive)
+                wrong = vet(body).refusal
+                if wrong is not None:
+                    answer = Response(wrong.model_dump_json(by_alias=True, exclude_unset=True), 400, None, JSON)
+                    await answer(scope, receive, send)
+                    return
+                receive = _again(body, receive)
         await self._app(scope, receive, send)
+
+
+async def _body(receive: Receive) -> bytes:
+    """Read a body whole: the Guard has bounded it."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return what hands over a body that was read, then whatever comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def handed() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return handed

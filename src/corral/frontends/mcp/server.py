@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from mcp.server import Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     GetPromptRequestParams,
@@ -19,7 +21,7 @@ from mcp.types import (
 )
 
 from corral import __version__
-from corral.errors import BadRequest, CorralError
+from corral.errors import BadRequest, CorralError, refusal_of
 from corral.frontends.mcp import prompts, resources, table
 from corral.frontends.mcp.arguments import Arguments
 from corral.frontends.mcp.asking import InputNeeded
@@ -46,9 +48,8 @@ def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor])
             return await _called(Call(going, visitor_of(context), context, params), params)
         except InputNeeded as needed:
             return needed.result
-        except CorralError as error:
-            hint = f"\nhint: {error.hint}" if error.hint else ""
-            return CallToolResult(content=[TextContent(text=f"error: {error}{hint}")], is_error=True)
+        except (CorralError, OSError, ValueError, OverflowError, RecursionError) as error:
+            return _refused(error)
 
     async def list_tools(_: ServerRequestContext, __: object) -> ListToolsResult:
         return ListToolsResult(tools=table.listed())
@@ -86,10 +87,19 @@ def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor])
     return server
 
 
+def _refused(caught: Exception) -> CallToolResult:
+    """Return a tool's error; what is no fault of the request is raised once more."""
+    error = caught if isinstance(caught, CorralError) else refusal_of(caught)
+    if error is None:
+        raise caught
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    return CallToolResult(content=[TextContent(text=f"error: {error}{hint}")], is_error=True)
+
+
 async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
     entry = table.TABLE.get(params.name)
     if entry is None:
-        raise BadRequest(f"there is no tool `{params.name[:80]}`", hint="known: " + ", ".join(table.TABLE))
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(table.TABLE)}")
     asked = _decoded(entry.takes, params.arguments or {})
     call.visitor.needs(asked.scope)
     told = await entry.does(call, asked)

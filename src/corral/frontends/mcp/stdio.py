@@ -6,16 +6,19 @@ import asyncio
 import os
 import signal
 import sys
-from typing import Any
+from collections.abc import AsyncGenerator
+from typing import Any, cast
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp.types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from corral.engine.engine import Engine
 from corral.frontends.mcp.going import Going
+from corral.frontends.mcp.malformed import Vetted, refusal, vet
 from corral.frontends.mcp.server import build
 from corral.frontends.mcp.visitors import Owner
 
@@ -44,16 +47,49 @@ async def serve_stdio(engine: Engine) -> int:
     os._exit(0)  # a thread of the SDK still reads stdin: Python would wait for it
 
 
+class _Wire:
+    """The lines of a client: those that are no messages are answered here and go no further."""
+
+    def __init__(self, refusing: MemoryObjectSendStream[SessionMessage]) -> None:
+        self.refusing = refusing
+        self._last = Vetted()
+
+    async def lines(self) -> AsyncGenerator[str]:
+        async for line in _stdin():
+            self._last = vet(line)
+            if self._last.refusal is None:
+                yield line
+            elif line.strip():
+                await self.refusing.send(SessionMessage(self._last.refusal))
+
+    async def refuse_last(self) -> None:
+        """Answer a message that the SDK, which is stricter than we, did not take."""
+        await self.refusing.send(SessionMessage(refusal(self._last.id, INVALID_REQUEST, "Invalid request")))
+
+
+def _stdin() -> anyio.AsyncFile[str]:
+    """Take stdin over: nothing that is started from here may read what the client writes."""
+    private, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return anyio.wrap_file(os.fdopen(private, encoding="utf-8", errors="replace", closefd=False))
+
+
 async def _serve(server: Server[Any], going: Going) -> None:
     """Pass messages on both ways: the SDK drops what is not answered yet when the client's side ends."""
     unanswered: set[int | str] = set()
     asked, asks = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, answered = anyio.create_memory_object_stream[SessionMessage](0)
 
+    wire = _Wire(answers.clone())
+
     async def take() -> None:
-        async with asked:
+        async with asked, wire.refusing:
             async for message in incoming:
-                if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCRequest):
+                if isinstance(message, Exception):
+                    await wire.refuse_last()
+                    continue
+                if isinstance(message.message, JSONRPCRequest):
                     unanswered.add(message.message.id)
                 await asked.send(message)
             with anyio.move_on_after(PATIENCE):
@@ -68,7 +104,10 @@ async def _serve(server: Server[Any], going: Going) -> None:
                 if isinstance(message.message, JSONRPCResponse | JSONRPCError) and message.message.id is not None:
                     unanswered.discard(message.message.id)
 
-    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as passing:
+    async with (
+        stdio_server(cast("anyio.AsyncFile[str]", wire.lines())) as (incoming, outgoing),
+        anyio.create_task_group() as passing,
+    ):
         passing.start_soon(take)
         passing.start_soon(give)
         await server.run(asks, answers, server.create_initialization_options())

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral import __version__
+from corral.frontends.web.operations import name_operations, without_tuples
 from corral.frontends.web.problems import Problem, Refused
 from corral.model import ENCODER
 
@@ -48,10 +49,12 @@ def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401
     return schema
 
 
-async def body(request: Request, kind: type[T]) -> T:
+async def body(request: Request, kind: type[T], *, required: bool = True) -> T:
     """Read a JSON body; what does not fit is refused with the place where it does not."""
     content = request.headers.get("content-type", "")
     raw = await request.body()
+    if required and not raw.strip():
+        raise Refused(422, "invalid", "the body is missing", hint="see /api/v1/openapi.json")
     if raw and content.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "not_json", f"`{content}` is not understood", hint="Content-Type: application/json")
     try:
@@ -77,5 +80,6 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas.update({name: schema for name, schema in _kinds.items() if isinstance(schema, dict)})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
-        app.openapi_schema = found
-    return app.openapi_schema
+        name_operations(found)
+        app.openapi_schema = without_tuples(found)
+    return app.openapi_schema or {}

@@ -11,7 +11,9 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec import Struct
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Match, Mount
 
 from corral.errors import (
     BadFlow,
@@ -23,6 +25,7 @@ from corral.errors import (
     Stopped,
     StoreTrouble,
     Untrusted,
+    refusal_of,
 )
 
 log = logging.getLogger("corral.web")
@@ -38,6 +41,7 @@ STATUSES: tuple[tuple[type[CorralError], int, str], ...] = (
     (Stopped, 409, "stopped"),
     (StoreTrouble, 503, "store"),
 )
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TITLES = {
     400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
     408: "Too slow", 409: "Conflict", 412: "Checks fail", 413: "Too large", 415: "Wrong kind of content",
@@ -99,6 +103,17 @@ def as_page(request: Request, answer: Response) -> Response:
     return HTMLResponse(page, answer.status_code)
 
 
+def _allowed(request: Request) -> list[str]:
+    """Return every method that something answers at the path of a request (RFC 9110, 15.5.6)."""
+    routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
+    found = [
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] == Match.FULL for route in routes)
+    ]
+    return found or ["GET", "HEAD"]  # a file
+
+
 def install(app: FastAPI) -> None:
     """Give every error this form."""
 
@@ -110,6 +125,8 @@ def install(app: FastAPI) -> None:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = str(error.detail) if isinstance(error, HTTPException) else ""
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        if status == 405:
+            headers["Allow"] = ", ".join(_allowed(request))
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "refused")
         return as_page(request, problem(status, code, detail, "see /api/v1/openapi.json", headers))
 
@@ -119,10 +136,18 @@ def install(app: FastAPI) -> None:
         return problem(422, "invalid", words, "see /api/v1/openapi.json")
 
     async def unknown(request: Request, error: Exception) -> Response:
+        refused = refusal_of(error)
+        if refused is not None:
+            return as_page(request, of_error(refused))
         log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
         return problem(500, "trouble", "corral itself failed", "the server's log says more; nothing stored is lost")
 
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=400)  # nobody reads it
+
     app.add_exception_handler(CorralError, ours)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, unknown)
+    for kind in (OSError, ValueError, OverflowError, RecursionError, Exception):
+        app.add_exception_handler(kind, unknown)

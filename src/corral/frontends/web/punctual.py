@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
+from uvicorn.protocols.http import h11_impl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
@@ -21,6 +22,17 @@ class Punctual(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP; where an answer has begun already, nothing can be said but by hanging up."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison] -- it begins so
+            cycle.disconnected = True  # the application's own answer would be a second one
+            cycle.message_event.set()
+        try:
+            super().send_400_response(msg)
+        except h11_impl.h11.LocalProtocolError:  # pyright: ignore[reportPrivateImportUsage] -- not a package of ours
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()

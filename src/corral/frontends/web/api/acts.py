@@ -37,7 +37,7 @@ async def stop(run: str, site: Here, caller: Runner) -> Response:
 @router.post("/runs/{run}/pause", responses=gives(Told), openapi_extra=takes(OfNode, required=False))
 async def pause(run: str, request: Request, site: Here, caller: Runner) -> Response:
     """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
-    wanted, name = await body(request, OfNode), site.engine.find(run)
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     return answer(Told(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
 
@@ -48,7 +48,7 @@ async def pause(run: str, request: Request, site: Here, caller: Runner) -> Respo
 )  # fmt: skip
 async def resume(run: str, request: Request, site: Here, caller: Runner) -> Response:
     """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
-    wanted, name = await body(request, OfNode), site.engine.find(run)
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     if wanted.node is not None and site.engine.driven(name):
         await site.engine.control.unpause(name, wanted.node, caller.by)
@@ -63,7 +63,7 @@ async def resume(run: str, request: Request, site: Here, caller: Runner) -> Resp
 )  # fmt: skip
 async def retry(run: str, request: Request, site: Here, _: Runner) -> Response:
     """Do again what did not get done: one node and all after it, or all nodes that failed."""
-    wanted, name = await body(request, OfNode), site.engine.find(run)
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
     _check_node(site, name, wanted.node)
     await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
     return answer(site.engine.show(name), 202)
@@ -157,7 +157,9 @@ async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> R
 @router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(Landing, required=False))
 async def preview(run: str, request: Request, site: Here, _: Reader) -> Response:
     """Say what a merge would do; nothing is changed."""
-    return answer(await site.engine.merges.preview(_request(site.engine.find(run), await body(request, Landing))))
+    return answer(
+        await site.engine.merges.preview(_request(site.engine.find(run), await body(request, Landing, required=False)))
+    )
 
 
 @router.post(
@@ -167,7 +169,7 @@ async def preview(run: str, request: Request, site: Here, _: Reader) -> Response
 )
 async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
     """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
-    name, wanted = site.engine.find(run), await body(request, Landing)
+    name, wanted = site.engine.find(run), await body(request, Landing, required=False)
     if wanted.resolve_with is not None:
         caller.needs("run")
     record = await site.engine.merges.merge(_request(name, wanted), _unsaid)

@@ -121,7 +121,7 @@ async def drop_trigger(name: str, site: Here, _: Admin) -> Response:
 
 
 @router.post(
-    "/triggers/{name}", status_code=202, openapi_extra={**takes(dict[str, Any]), **OPEN},
+    "/triggers/{name}", status_code=202, openapi_extra={**takes(dict[str, Any], required=False), **OPEN},
     responses={**gives(Run, 202, "Queued."), **gives(NotStarted, 200, "Its condition does not hold: nothing starts.")},
 )  # fmt: skip
 async def call(name: str, request: Request, site: Here) -> Response:

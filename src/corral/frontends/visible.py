@@ -1,0 +1,86 @@
+"""Text on its way to a terminal: control characters are shown, never sent."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO, cast
+
+#: What can drive a terminal or reorder what it shows: C0 but tab and newline, DEL, C1, line separators, bidi controls,
+#: and bytes that are no text.
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_COLOURS = {"red": 31, "green": 32, "yellow": 33, "cyan": 36}
+
+
+def visible(text: str) -> str:
+    r"""Return text with its control characters written out: `^[` for ESC, `\u009b` for what has no such name.
+
+    JSON stays what it was: its encoder has escaped the first kind already, and escapes the second in the same way.
+    """
+    return CONTROL.sub(lambda found: _shown(ord(found.group())), text)
+
+
+def _shown(code: int) -> str:
+    if code < ord(" "):
+        return "^" + chr(code + ord("@"))
+    return rf"\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else rf"\u{code:04x}"
+
+
+class VisibleStream(io.TextIOWrapper):
+    """A terminal's stream through which only our own colours get as they are."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
+        super().__init__(stream.detach(), encoding=encoding, errors="backslashreplace", line_buffering=True)
+        self.mark = os.urandom(8).hex()  #: stands for the beginning of a colour; nobody else can know it
+
+    def write(self, text: str, /) -> int:
+        super().write(visible(text).replace(self.mark, "\x1b["))
+        return len(text)
+
+    def send(self, text: str) -> int:
+        """Write text as it is: for what draws on the terminal, and has made its parts visible itself."""
+        return super().write(text)
+
+
+class Drawing:
+    """The stream of a terminal for a program part that draws on it by control sequences of its own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.send(text) if isinstance(self._stream, VisibleStream) else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever else a stream has
+        return getattr(self._stream, name)
+
+
+def protect() -> None:
+    """Let nothing but our own colours drive the terminals that we write to."""
+    for name in ("stdout", "stderr"):
+        stream: TextIO = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, VisibleStream) and stream.isatty():
+            setattr(sys, name, VisibleStream(cast("io.TextIOWrapper", stream)))
+
+
+def coloured(text: str, colour: str | None) -> str:
+    """Colour text on its way to stdout, if that is a terminal."""
+    out = sys.stdout
+    if not isinstance(out, VisibleStream) or os.environ.get("NO_COLOR") or colour not in _COLOURS:
+        return text
+    return f"{out.mark}{_COLOURS[colour]}m{text}{out.mark}0m"
+
+
+def patch_sink() -> Callable[[bytes], Any]:
+    """Return what takes the bytes of a patch: as they are, but on a terminal with their control characters shown."""
+    if not isinstance(sys.stdout, VisibleStream):
+        return sys.stdout.buffer.write
+    decoder, out = codecs.getincrementaldecoder("utf-8")("backslashreplace"), sys.stdout
+    return lambda data: out.write(decoder.decode(data))
