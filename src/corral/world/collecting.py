@@ -123,7 +123,10 @@ async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool
     durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
     any_code = tuple(range(256))
     before = Moment.of(repository)
-    if (await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)).code != 0:
+    if before.tidying:
+        return False
+    unpacked = await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)
+    if unpacked.code != 0 or not before.passed_quietly(repository):
         return False
     updated = await repository.git("update-ref", "--stdin", stdin=updates, env=WHO, fine=any_code)
     return updated.code == 0 and before.passed_quietly(repository)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 from msgspec import Struct
 
 from corral.world.git import Repository
-
-QUIET_SECONDS = 60.0  #: how long the end of a `git gc` is waited for
 
 
 class Moment(Struct, frozen=True):
@@ -32,10 +27,3 @@ class Moment(Struct, frozen=True):
         It leaves a file in the repository's folder while it works; other programs change that folder as well.
         """
         return not self.tidying and Moment.of(repository) == self
-
-
-async def quiet(repository: Repository) -> None:
-    """Wait until no `git gc` is at work, for a while."""
-    until = time.monotonic() + QUIET_SECONDS
-    while (repository.git_dir / "gc.pid").exists() and time.monotonic() < until:  # noqa: ASYNC110 -- another program's
-        await asyncio.sleep(0.02)
