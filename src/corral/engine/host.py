@@ -100,6 +100,7 @@ class Host:
     async def make(self, folder: Path, commit: str | None) -> Workspace:
         """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first."""
         await workspace.remove(folder)
+        workspace.close_to_others(folder.parent)
         for name in ("home", "out", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
             if self.owner:
