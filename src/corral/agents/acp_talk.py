@@ -189,6 +189,8 @@ class AcpConversation:
         status = 401 if login_needed or method == "authenticate" else known
         said = self._pause()
         words = wire.problem_words(problem) or f"it refused {method}"
+        if login_needed and (methods := [each.id for each in self._agent.auth_methods]):
+            words += f" (it offers to authenticate by: {', '.join(methods[:10])})"
         return [*said, *self._spent(), *self._end(*trouble.failed(status, words, text=self._said, hints=self._hints))]
 
     # --- the end of a turn

@@ -59,6 +59,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "cost_unit",
         "tokens",
         "cost_usd",
+        "errors",
+        "authenticate",
         "fallback",
         "family",
         "role",
