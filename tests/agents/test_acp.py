@@ -407,3 +407,12 @@ def test_a_command_that_wants_a_login_is_named_in_the_hint() -> None:
     assert "browser" in error.message
     assert "`mine`" in error.hint
     assert "bash" not in error.hint
+
+
+def test_a_command_that_is_gone_is_called_by_its_own_name() -> None:
+    profile = AgentProfile(command=("bash", "agent.sh"), output="acp")
+    talk = Talk("mine", profile)
+    (last,) = talk.conversation.exited(End(3, "boom"))
+    assert isinstance(last, Ended)
+    assert last.error is not None
+    assert last.error.message.startswith("mine ended with 3")

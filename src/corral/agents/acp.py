@@ -78,6 +78,7 @@ def of_command(name: str, profile: AgentProfile) -> Acp:
     """Return the agent that a person describes by its command alone."""
     preset = Preset(
         program=profile.command[0],
+        called=name,
         family=f"cli:{name}",
         tells_version=False,
         login_method=profile.authenticate or "",

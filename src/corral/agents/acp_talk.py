@@ -86,9 +86,10 @@ class AcpConversation:
         said = self._pause()
         if self._over:
             return said
+        program = self._preset.called or self._preset.program
         return [
             *said,
-            *trouble.no_result(self._preset.program, end.code, end.stderr, text=self._said, hints=self._hints),
+            *trouble.no_result(program, end.code, end.stderr, text=self._said, hints=self._hints),
         ]
 
     # --- our requests and their answers
