@@ -68,6 +68,9 @@ MEANINGS: dict[str, dict[str, str]] = {
         "cost_unit": "what that is counted in",
         "tokens": "the field or pattern that holds its tokens",
         "cost_usd": "a fixed price for each attempt",
+        "errors": 'for a `command`: what its words say of a failure, `errors = {rate_limit = "429|rate limit"}`; '
+        "retries and fallbacks go by it",
+        "authenticate": "for an ACP `command`: the id of the method to authenticate by, where it asks for that",
         "models": 'where `auto` chose it: a model by grade, `models = {complex = "opus", simple = "haiku"}`',
         "fallback": "who tries next when it cannot, in this order; of its family",
         "family": "agents of one family may stand in for each other",

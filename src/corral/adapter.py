@@ -33,6 +33,8 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     tokens: str | None = None
     cost_unit: Literal["usd", "cents"] = "usd"  #: of what `cost` finds
     cost_usd: float | None = None
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])  #: class of a failure -> pattern of its words
+    authenticate: str | None = None  #: the method by which an ACP agent is logged in to, by its id
     fallback: tuple[str, ...] = ()
     family: str | None = None
     role: str | None = None

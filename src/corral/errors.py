@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections.abc import Sequence
 
@@ -47,7 +46,7 @@ def refusal_of(error: BaseException) -> BadRequest | None:
         case BadRequest():
             return error
         case OSError(errno=errno.ENAMETOOLONG):
-            name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a name"
+            name = error.filename if isinstance(error.filename, str) else "a name"
             return BadRequest(f"{shortened(name)!a}: the name is too long", hint="a name has at most 255 bytes")
         case UnicodeEncodeError():
             return BadRequest(f"{shortened(error.object)!a}: it is not UTF-8 text", hint="rename it, or encode it anew")

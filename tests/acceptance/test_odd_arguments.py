@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "money": ["run", "t", "--agent", "mine", "--budget", "1e400"],
     "retries": ["run", "t", "--agent", "mine", "--retries", "9" * 400],
     "time": ["run", "t", "--agent", "mine", "--timeout", "9" * 400 + "s"],
+    "rate": ["serve", "--rate", "nan"],
     "keep": ["clean", "--keep", "9" * 20],
     "deep shape": ["run", "t", "--agent", "mine", "--output", DEEP],
 }

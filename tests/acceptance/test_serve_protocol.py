@@ -77,6 +77,20 @@ def test_a_name_that_is_too_long_is_a_bad_request(server: Server) -> None:
         assert len(answer.body) < 5000
 
 
+@pytest.mark.parametrize("levels", [150, 600, 990, 100_000])
+def test_a_deep_body_is_not_understood(server: Server, levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    for path, body in (
+        ("runs", b'{"flow": "x", "inputs": {"a": %b}}'),
+        ("runs", b'{"task": "x", "output": {"a": %b}}'),
+    ):
+        answer = server.ask("POST", path, body % deep)
+        assert answer.status == 422, answer
+        assert "nested" in answer.json["detail"]
+    texts = server.ask("POST", "flows/check", {"flow": "[" * 300 + '\\"' * 200})
+    assert "nested deeper than 100" not in texts.body.decode()
+
+
 @pytest.mark.parametrize(
     "data",
     [

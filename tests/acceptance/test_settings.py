@@ -25,6 +25,12 @@ BAD: dict[str, tuple[str, list[str], str]] = {
     "negative retries": ("[retry]\nmost = -1\n", ["retry"], ""),
     "a time in no unit": ("[defaults]\ntimeout = 'soon'\n", ["timeout"], "20m"),
     "an empty command": ("[agents.mine]\ncommand = []\n", ["mine"], ""),
+    "an agent called auto": ('[agents.auto]\ncommand = ["x"]\n', [":1", "auto"], "another name"),
+    "an agent called shell": ('[agents.shell]\ncommand = ["x"]\n', [":1", "shell"], "another name"),
+    "a name of 300 characters": (f'[agents.{"x" * 300}]\ncommand = ["x"]\n', [":1", "300"], "characters"),
+    "an unknown class": (MINE + "errors = { rate = '429' }\n", [":3", "rate"], "rate_limit"),
+    "a pattern without end": (MINE + "errors = { network = '(a+)+b' }\n", [":3", "for ever"], "at most two"),
+    "classes of a known agent": ("[agents.claude]\nerrors = { network = 'x' }\n", [":2", "errors"], ""),
     "a pattern that is none": (MINE + "output = 'regex'\nresult = '('\n", ["mine"], ""),
 }
 

@@ -366,3 +366,53 @@ def test_any_command_may_speak_it() -> None:
     with pytest.raises(BadRequest, match="no ACP agent is called `acp:nobody`"):
         agents.find("acp:nobody", {})
     assert agents.find("acp:claude-agent-acp", {}).facts.keys == agents.find("claude", {}).facts.keys
+
+
+@pytest.mark.parametrize(
+    ("offered", "answer"),
+    [
+        (["reject_always", "reject_once"], "reject_once"),
+        (["reject_always"], "reject_always"),
+        (["reject_once", "allow_once"], "allow_once"),
+    ],
+)
+def test_who_offers_only_refusals_is_refused_not_cancelled(offered: list[str], answer: str) -> None:
+    asked = permission("edit")
+    asked["params"]["options"] = [{"optionId": each, "name": each, "kind": each} for each in offered]
+    outcome = ready().hear(asked).lines[-1]["result"]["outcome"]
+    assert outcome == {"outcome": "selected", "optionId": answer}
+
+
+def test_who_offers_no_answer_at_all_is_cancelled() -> None:
+    asked = permission("edit")
+    asked["params"]["options"] = []
+    assert ready().hear(asked).lines[-1]["result"]["outcome"] == {"outcome": "cancelled"}
+
+
+def test_a_command_may_name_how_it_authenticates() -> None:
+    profile = AgentProfile(command=("bash", "agent.sh"), output="acp", authenticate="api-key")
+    methods = [{"id": "browser", "name": "Browser"}, {"id": "api-key", "name": "Key"}]
+    talk = Talk("mine", profile).hear({"id": 1, "result": {"protocolVersion": 1, "authMethods": methods}})
+    assert (talk.methods[-1], talk.lines[-1]["params"]) == ("authenticate", {"methodId": "api-key"})
+    assert talk.hear({"id": 2, "result": {}}).methods[-1] == "session/new"
+
+
+def test_a_command_that_wants_a_login_is_named_in_the_hint() -> None:
+    profile = AgentProfile(command=("bash", "agent.sh"), output="acp")
+    methods = [{"id": "browser", "name": "Browser"}]
+    talk = Talk("mine", profile).hear({"id": 1, "result": {"protocolVersion": 1, "authMethods": methods}})
+    error = talk.hear({"id": 2, "error": {"code": -32000, "message": "Authentication required"}}).ended.error
+    assert error is not None
+    assert error.kind == "auth"
+    assert "browser" in error.message
+    assert "`mine`" in error.hint
+    assert "bash" not in error.hint
+
+
+def test_a_command_that_is_gone_is_called_by_its_own_name() -> None:
+    profile = AgentProfile(command=("bash", "agent.sh"), output="acp")
+    talk = Talk("mine", profile)
+    (last,) = talk.conversation.exited(End(3, "boom"))
+    assert isinstance(last, Ended)
+    assert last.error is not None
+    assert last.error.message.startswith("mine ended with 3")

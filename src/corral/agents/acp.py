@@ -76,7 +76,16 @@ class Acp:
 
 def of_command(name: str, profile: AgentProfile) -> Acp:
     """Return the agent that a person describes by its command alone."""
-    return Acp(name, profile, Preset(program=profile.command[0], family=f"cli:{name}", tells_version=False), None)
+    preset = Preset(
+        program=profile.command[0],
+        called=name,
+        family=f"cli:{name}",
+        tells_version=False,
+        login_method=profile.authenticate or "",
+        login_first=True,
+        hints={"auth": f"log the agent `{name}` in, or name its method: [agents.{name}] authenticate = ..."},
+    )
+    return Acp(name, profile, preset, None)
 
 
 def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:

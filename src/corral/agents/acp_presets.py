@@ -14,6 +14,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     """What is known of one program that speaks ACP."""
 
     program: str
+    called: str = ""  #: what messages call it, if not by its program
     arguments: tuple[str, ...] = ()
     kin: str = ""  #: our own agent for the same program: its settings, its keys and its login hold here too
     env: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -89,9 +89,10 @@ class AcpConversation:
         said = self._pause()
         if self._over:
             return said
+        program = self._preset.called or self._preset.program
         return [
             *said,
-            *trouble.no_result(self._preset.program, end.code, end.stderr, text=self._said, hints=self._hints),
+            *trouble.no_result(program, end.code, end.stderr, text=self._said, hints=self._hints),
         ]
 
     # --- our requests and their answers
@@ -193,6 +194,8 @@ class AcpConversation:
         status = 401 if login_needed or method == "authenticate" else known
         said = self._pause()
         words = wire.problem_words(problem) or f"it refused {method}"
+        if login_needed and (methods := [each.id for each in self._agent.auth_methods]):
+            words += f" (it offers to authenticate by: {', '.join(methods[:10])})"
         return [*said, *self._spent(), *self._end(*trouble.failed(status, words, text=self._said, hints=self._hints))]
 
     # --- the end of a turn

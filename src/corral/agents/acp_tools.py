@@ -60,11 +60,14 @@ class Tools:
         call = self._learn(asked.tool_call)
         events = self._called(call, asked.tool_call.tool_call_id)
         refused = self._read_only and call.kind in CHANGING
-        if refused:
-            self.denied[call.name if call.name != "tool" else call.kind or "tool"] = None
-        wanted = ("reject_once", "reject_always") if refused else ("allow_once", "allow_always")
+        refusals, grants = ("reject_once", "reject_always"), ("allow_once", "allow_always")
+        # One who offers refusals alone gets one: `cancelled` is for a turn that was cancelled.
+        wanted = refusals if refused else (*grants, *refusals)
         question = f"may it use {call.name}: {call.title or call.words}"[: wire.MOST_TEXT]
-        return events, question, _first(asked.options, wanted)
+        choice = _first(asked.options, wanted)
+        if refused or (choice is not None and choice.kind in refusals):
+            self.denied[call.name if call.name != "tool" else call.kind or "tool"] = None
+        return events, question, choice
 
     def offered(self, options: Sequence[wire.Choice]) -> tuple[tuple[str, ...], str]:
         """Return a permission's answers as words, and the one that holds if nobody answers: no."""

@@ -7,14 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from corral.adapter import AccountProfile, AgentProfile, McpProfile
+from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
 from corral.config.keys import POWERFUL
-from corral.errors import BadRequest
+from corral.errors import BadRequest, shortened
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
 
 Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
+
+
+#: names that mean something else where an agent is asked for
+RESERVED = {
+    "auto": "`--agent auto` has corral choose one",
+    "shell": "it runs the commands of flows",
+}
 
 
 class _Layer(NamedTuple):
@@ -26,6 +34,8 @@ class _Layer(NamedTuple):
 
 def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Found:
     """Put together what both files say of each agent."""
+    for file in (mine, theirs):
+        _refuse_names(file)
     own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
     layers = {name: [_Layer(mine, table)] for name, table in own.items()}
     untrusted: dict[str, str] = {}
@@ -51,6 +61,20 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
         else:
             found[name] = _profile(name, [*layers.get(known or "", []), *said])
     return found, untrusted
+
+
+def _refuse_names(file: SettingsFile) -> None:
+    """Refuse tables that nobody could ever ask for by name."""
+    for name in file.table("agents"):
+        where = file.where("agents", name)
+        if name in RESERVED:
+            raise BadRequest(
+                f"{where}: no agent can be called `{name}`: {RESERVED[name]}", hint="give yours another name"
+            )
+        if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]{1,100}", name):
+            raise BadRequest(
+                f"{where}: `{shortened(name)}` cannot be the name of an agent", hint="at most 100 characters, in a line"
+            )
 
 
 def _like(said: Sequence[_Layer]) -> str | None:
@@ -81,6 +105,11 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
         if not found or found["method"] not in METHODS:
             hint = 'a method and a path below its base URL, without a query: paths = ["GET /v1/files"]'
             raise BadRequest(f"{file.where('agents', name, 'paths')}: `{word}` is no method and path", hint=hint)
+    for key in ("errors", "authenticate"):
+        if key in merged and not profile.command:
+            raise BadRequest(f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`")
+    if wrong := wrong_with(profile.errors):
+        raise BadRequest(f"{file.where('agents', name, 'errors')}: {wrong[0]}", hint=wrong[1])
     if any("like" in layer.table and "command" in layer.table for layer in said):
         raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
     return profile

@@ -61,6 +61,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "cost_unit",
         "tokens",
         "cost_usd",
+        "errors",
+        "authenticate",
         "fallback",
         "family",
         "role",

@@ -204,7 +204,9 @@ def _shape(request: Request) -> dict[str, Any] | None:
         text = file.read_text(encoding="utf-8", errors="replace")
     try:
         return shapes.schema(msgspec.json.decode(text))
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadRequest("--output: it is nested too deeply", hint=SHAPE_HINT) from None
+    except (msgspec.DecodeError, ValueError) as error:
         raise BadRequest(f"--output: {error}", hint=SHAPE_HINT) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,8 @@ from corral.frontends.web.problems import Problem, Refused
 from corral.model import ENCODER
 
 T = TypeVar("T")
+MOST_LEVELS = 100
+BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  #: or a text, which may hold any
 REF = "#/components/schemas/{name}"
 _kinds: dict[str, Any] = {"Problem": Problem}
 
@@ -57,10 +60,24 @@ async def body(request: Request, kind: type[T], *, required: bool = True) -> T:
         raise Refused(422, "invalid", "the body is missing", hint="see /api/v1/openapi.json")
     if raw and content.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "not_json", f"`{content}` is not understood", hint="Content-Type: application/json")
+    if _is_deep(raw):
+        raise Refused(422, "invalid", f"the body is nested deeper than {MOST_LEVELS} levels", hint="write it flatter")
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
+
+
+def _is_deep(raw: bytes) -> bool:
+    """Tell whether JSON has too many levels to be read, stored and read again anywhere."""
+    if raw.count(b"[") + raw.count(b"{") <= MOST_LEVELS:
+        return False
+    level = 0
+    for found in BRACKET.finditer(raw):
+        level += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found.group(), 0)
+        if level > MOST_LEVELS:
+            return True
+    return False
 
 
 def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
