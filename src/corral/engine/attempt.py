@@ -264,6 +264,7 @@ class AttemptCourse:
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
         self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
         purse = self.recorder.purse
+        purse.reported_whole &= ended is not None
         if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":

@@ -58,6 +58,7 @@ class Purse:
         self._warned: set[str] = set()
         self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it started have cost or were promised
         self.asked_nobody: Callable[[], bool] = lambda: False  #: whether no request of its agent can have cost money
+        self.reported_whole = True  #: its agent came to report at the end of every turn
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
 
@@ -252,7 +253,7 @@ class Purse:
         terms = self._terms
         if terms.fixed_usd is not None:
             return Cost(terms.fixed_usd, "fixed")
-        found = self._known.settled(self._note)
+        found = self._known.settled(self._note, whole=self.reported_whole)
         if found.usd is not None:
             partly = not self._known.whole and self._attempt.cost.usd is None
             return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found
