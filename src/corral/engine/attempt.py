@@ -276,6 +276,7 @@ class AttemptCourse:
             verdict, ended, self.node.output, command=self.node.kind == "run"
         )
         purse = self.recorder.purse
+        purse.reported_whole &= ended is not None
         if purse.over or purse.too_long or purse.count.reason or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":
