@@ -96,6 +96,10 @@ def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
     assert lost == {}, time.monotonic() - began
     modes = repo.git("ls-tree", "-r", found["setuid"]["attempts"][-1]["branch"], "tool")
     assert modes.startswith("100755")
+    noted = [event for event in corral.events() if event["type"] == "noted" and "not collected" in event["text"]]
+    for name, words in (("file-GIT", ".GIT"), ("sparse-file", "sparse.bin"), ("deep-folders", "d/d/d")):
+        attempt = found[name]["attempts"][-1]["id"]
+        assert any(event["attempt"] == attempt and words in event["text"] for event in noted), (name, noted)
 
 
 def test_work_that_cannot_be_collected_is_kept_and_restore_names_it(corral: Corral) -> None:

@@ -24,7 +24,12 @@ add_rest() {
     rm -rf .git/index && { git read-tree HEAD || git read-tree --empty; } 2>/dev/null || return 1
     said=$(git add -A --ignore-errors 2>&1) && return 0
     case $said in *"fatal: "*) case $said in *"adding files failed"*) ;; *) return 1 ;; esac ;; esac
-    printf '%s\n' "$said" | grep '^error: ' | sed 's/^error: //' | head -n 20 >>"$out/left"
+    leave "^error: "
+}
+
+# list what git complained of, and went on
+leave() {
+    printf '%s\n' "$said" | grep "$1" | sed 's/^[a-z]*: //' | cut -c 1-300 | head -n 20 >>"$out/left"
 }
 
 # commit what is left in a repository and bundle all it has beyond a commit: its branches and its stash too
@@ -33,6 +38,7 @@ collect() (
     rm -rf "$3.lock" "$3"
     [ "$1" = "$unlocked" ] || unlock
     said=$(git add -A 2>&1) || add_rest || unless "no error"
+    case $said in *"could not open "*) leave "could not open " ;; esac
     said=$(git commit --no-verify -q -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash

@@ -14,12 +14,12 @@ import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from corral.errors import BadRequest, CorralError, GitTrouble, OutOfResources
 from corral.world import custody, process
+from corral.world.git_limits import CONFINED, CONFINED_MB, CONFINED_SECONDS, LARGE, OverLimit, confined, used_up
 from corral.world.process import Finished, Owner, Start
-from corral.world.sandbox.launchers import kind, launcher
 
 OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
 EMPTY_TREE = {
@@ -51,15 +51,6 @@ HARMLESS = (
     "missingNameBeforeEmail", "missingSpaceBeforeEmail", "badEmail", "missingEmail",
     "missingSpaceBeforeDate", "zeroPaddedDate", "badDate", "badDateOverflow", "badTimezone", "nulInCommit",
 )  # fmt: skip
-#: Commands that read what agents wrote: with little memory and time, and never longer than we live.
-CONFINED = (
-    "cat-file", "diff", "grep", "index-pack", "ls-tree", "merge-base", "merge-tree", "rev-list", "show",
-    "unpack-objects",
-)  # fmt: skip
-CONFINED_MB, CONFINED_SECONDS = 400, 120
-CONFINE = 'ulimit -d "$1" 2>/dev/null; ulimit -t "$2" 2>/dev/null; shift 2; exec "$@"'
-TOO_MUCH = ("out of memory", "malloc failed", "mmap failed", "cannot allocate", "realloc failed")
-LARGE = ("-c", "core.bigFileThreshold=16m")  #: files that are compared as a whole, not by their lines
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -67,10 +58,6 @@ PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 #: What git says of a lock file that is there already, of a ref, an index or settings.
 LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
-
-
-class OverLimit(GitTrouble):
-    """A git that was confined used up what it had."""
 
 
 class Change(Struct, frozen=True):
@@ -304,22 +291,12 @@ async def _finished(
         finished = await process.run(start, sink=sink)
     else:
         try:
-            finished = await process.run(_confined(start), timeout=CONFINED_SECONDS, sink=sink)
+            finished = await process.run(confined(start), timeout=CONFINED_SECONDS, sink=sink)
         except process.TooSlow:
             raise GitTrouble(f"git {command} did not end within {CONFINED_SECONDS} s: the work is too much") from None
     if finished.code not in fine:
         raise trouble(command, finished)
     return finished
-
-
-def _confined(start: Start) -> Start:
-    limits = ["/bin/sh", "-c", CONFINE, "git", str(CONFINED_MB << 10), str(CONFINED_SECONDS)]
-    if kind() != "compiled":  # its twin takes longer to start than most gits to end
-        return structs.replace(start, argv=[*limits, *start.argv])
-    user = ["-u", str(start.owner.uid), "-g", str(start.owner.gid)] if start.owner else []
-    return structs.replace(
-        start, argv=[*launcher(), "-p", str(os.getpid()), *user, "--", *limits, *start.argv], owner=None
-    )
 
 
 def trouble(command: str, finished: Finished) -> GitTrouble:
@@ -331,7 +308,7 @@ def trouble(command: str, finished: Finished) -> GitTrouble:
             f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
             hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
         )
-    if command in CONFINED and (finished.code < 0 or any(sign in words.lower() for sign in TOO_MUCH)):
+    if command in CONFINED and used_up(finished.code, words):
         return OverLimit(
             f"git {command} needs more than {CONFINED_MB} MB or {CONFINED_SECONDS} s: the work is too much"
         )
