@@ -57,6 +57,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "env": "names of variables that are passed on from your environment; nothing else is",
         "settings": "variables set here, name = value",
         "hosts": "hosts it talks to besides those known of it: reachable from its box",
+        "paths": "methods and paths of its provider's API that pass with its key besides those an agent needs, as "
+        "`GET /v1/files`; `*` is one step of a path",
         "command": "any program as an agent; `{prompt}`, `{file}`, `{model}`, `{workspace}` are filled in",
         "prompt": "how it gets the task: as an argument, on stdin, or in a file",
         "output": "how what it prints is read",
@@ -98,6 +100,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "per_month_usd": "at most so much a month",
         "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
+        "max_unpriced_requests": "an attempt is stopped after so many requests that the meter cannot price; not set: "
+        "50 where a limit in dollars holds, else no limit; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
         "cheaper": "too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only",
         "mcp_over_budget": "an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling",

@@ -23,6 +23,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  #: of its provider's API, as `METHOD /path`: they pass with its key too
     command: tuple[str, ...] = ()
     prompt: Literal["argument", "stdin", "file"] = "argument"
     output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"

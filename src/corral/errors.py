@@ -101,6 +101,16 @@ class StoreTrouble(CorralError):
     """The database cannot be used as it is."""
 
 
+class ReadOnlyStore(StoreTrouble):
+    """The database can be read here, but not written."""
+
+    exit_code = 2
+
+
+class TakenOver(StoreTrouble):
+    """Another process owns the run by now; this one may neither write nor start anything for it."""
+
+
 class SetupFailed(CorralError):
     """The command that makes a workspace ready did not succeed."""
 
@@ -115,6 +125,10 @@ class GitTrouble(CorralError):
 
 class ChecksFailed(CorralError):
     """What would have come of a merge does not pass its checks; nothing was moved."""
+
+
+class OutOfResources(CorralError):
+    """A limit of this process was reached: open files, memory, processes, file size."""
 
 
 class NotFound(BadRequest):

@@ -49,6 +49,7 @@ class Spent(_Event, frozen=True):
 
     tokens: Tokens = Tokens()
     usd: float | None = None
+    computed_usd: float | None = None  #: as corral counts it so far, where the agent does not say
 
 
 class Filled(_Event, frozen=True):

@@ -15,6 +15,8 @@ Select = Literal["evidence", "cheapest", "first"]
 Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
 MergeStrategy = Literal["auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr"]
 
+TIMEOUT_SECONDS, IDLE_SECONDS = 3600.0, 900.0  #: of an attempt, where nobody says otherwise
+
 
 def short(model: str) -> str:
     """Shorten a model that is a file, as the scripted agent's is, to its name."""
@@ -67,9 +69,19 @@ class Task(Struct, frozen=True, kw_only=True):
     unchanged_ok: bool = False  #: changing something and changing nothing are both fine: commands, answers
     budget_usd: float | None = None
     max_tokens: int | None = None
-    timeout_seconds: float = 3600.0
-    idle_seconds: float = 900.0
+    timeout_seconds: float | None = None  #: None: nobody said one yet; a run that was submitted has one
+    idle_seconds: float | None = None
     retries: int | None = None  #: None: the default number, for failures that pass by themselves only
+
+    @property
+    def time_limit_seconds(self) -> float:
+        """How long one attempt may take."""
+        return TIMEOUT_SECONDS if self.timeout_seconds is None else self.timeout_seconds
+
+    @property
+    def idle_limit_seconds(self) -> float:
+        """How long an agent may be silent."""
+        return IDLE_SECONDS if self.idle_seconds is None else self.idle_seconds
 
 
 class Edge(Struct, frozen=True):
@@ -82,8 +94,9 @@ class Edge(Struct, frozen=True):
 class Repeat(Struct, frozen=True, kw_only=True):
     """Do a node again, each time from where the last one stopped, until something holds."""
 
-    until: str = "checks"  #: `checks`, or an expression
+    until: str = "checks"  #: `checks` (for a command: it succeeds), or an expression
     most: int = 3
+    delay_seconds: float = 0.0  #: between two rounds
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -113,6 +126,8 @@ class Node(Struct, frozen=True, kw_only=True):
     when: str | None = None  #: it starts only if this holds, else it is skipped
     around: tuple[tuple[str, str], ...] = ()  #: the same of flows it stands in: their node, and what must hold
     for_each: str | None = None  #: it is done once for each item of this list
+    items: tuple[Any, ...] | None = None  #: the same for a list that stands in the file
+    matrix: bool = False  #: `items` are the combinations of a matrix
     output: Mapping[str, Any] | None = None  #: the JSON Schema that its output must fit
     repeat: Repeat | None = None
     gate: Gate | None = None
@@ -124,6 +139,11 @@ class Node(Struct, frozen=True, kw_only=True):
     )
     reduce: Reducer | None = None  #: how the outputs of its items or lanes become one
     share: float | None = None  #: of the flow's budget, between 0 and 1
+
+    @property
+    def fans_out(self) -> bool:
+        """Tell whether it is done once for each item of a list."""
+        return self.for_each is not None or self.items is not None
 
 
 class Flow(Struct, frozen=True, kw_only=True):

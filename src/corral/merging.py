@@ -121,6 +121,7 @@ class MergeRecord(Struct, frozen=True, kw_only=True):
     checkouts: tuple[str, ...] = ()  #: folders whose files follow
     stashes: tuple[tuple[str, str], ...] = ()  #: folder and commit of what was put aside there
     conflicts: tuple[Conflict, ...] = ()
+    between: tuple[str, str] | None = None  #: the nodes of the run in conflict; None: it conflicts with the branch
     choices: tuple[tuple[str, Choice], ...] = ()
     heads: tuple[str, ...] = ()  #: what was to be merged, of a run that went on
     proofs: tuple[str, ...] = ()
@@ -168,6 +169,7 @@ class Conflicts(Struct, frozen=True, kw_only=True):
     commit: str | None  #: what would be merged; None: parts of the run itself do not go together
     waits: bool  #: a merge was asked for, and waits for this
     agent: bool  #: whether an agent can be asked to settle it
+    between: tuple[str, str] | None = None  #: as in `MergeRecord`
     conflicts: tuple[ConflictedFile, ...] = ()
 
 
@@ -194,6 +196,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     insertions: int = 0
     deletions: int = 0
     conflicts: tuple[Conflict, ...] = ()
+    between: tuple[str, str] | None = None  #: as in `MergeRecord`
     checks: tuple[str, ...] = ()
     checkouts: tuple[Place, ...] = ()
 

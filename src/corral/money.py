@@ -79,6 +79,7 @@ class BudgetTable(Struct, frozen=True, kw_only=True):
     per_month_usd: float | None = None
     ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
     unknown_cost_usd: float | None = None
+    max_unpriced_requests: int | None = None
     zone: str | None = None  #: of days and months; this machine's unless said
     cheaper: bool = False
     mcp_over_budget: Literal["warn", "refuse"] | None = None
@@ -88,7 +89,8 @@ class Budget(Struct, frozen=True, kw_only=True):
     """What holds for this person in this repository."""
 
     limits: tuple[Limit, ...] = ()
-    unknown_cost_usd: float = 1.0  #: what an attempt of unknown cost is charged
+    unknown_cost_usd: float = 1.0  #: what is reserved for an attempt of unknown cost
+    max_unpriced_requests: int | None = None  #: of one attempt; None: 50 where a limit in dollars holds
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
     mcp_over_budget: Literal["warn", "refuse"] | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling
@@ -164,6 +166,48 @@ class Totals(Struct, frozen=True, kw_only=True):
     cache_write: int
 
 
+Expected = Literal["fixed", "usual", "assumed"]  #: how well the price of an attempt is known before it starts
+TINY = 1e-9  #: of a dollar: what adding up may get wrong
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    """How a limit stands for one attempt that wants to start."""
+
+    limit: Limit  #: with what the run may go past it
+    spent: float
+    reserved: float  #: for all others: at work, or of unknown cost
+    at_work: float = 0.0  #: of `reserved`: what others of the same run may give back when they end
+    others: int = 0  #: how many of those are at work
+
+    @property
+    def left(self) -> float:
+        return self.limit.usd - self.spent - self.reserved
+
+    def grant(self, usd: float, expected: Expected) -> float | None:
+        """Return how much of an expected price can be reserved; None: the attempt may not start.
+
+        An attempt takes less than its expected price only where it is alone in its run: as its price is a mere
+        assumption, or more than the whole limit. It is stopped when that is spent.
+        """
+        whole, left = self.limit.usd, self.left
+        if self.limit.window == "halt" or (expected != "fixed" and left <= TINY):
+            return None
+        if usd <= left + TINY:
+            return usd
+        if expected == "fixed":
+            return None
+        if self.limit.window in ("node", "run"):
+            return left if not self.others and (expected == "assumed" or usd > whole) else None
+        return whole if usd > whole and left >= whole - TINY else None
+
+    def may_wait(self, usd: float, expected: Expected) -> bool:
+        """Tell whether others at work may give back enough when they end."""
+        if not self.others:
+            return False
+        freed = Room(limit=self.limit, spent=self.spent, reserved=max(0.0, self.reserved - self.at_work))
+        return freed.grant(usd, expected) is not None
+
+
 class Refusal(Struct, frozen=True):
     """Why something may not be spent: the limit that is in the way, and how it stands."""
 
@@ -171,6 +215,7 @@ class Refusal(Struct, frozen=True):
     spent: float
     reserved: float
     wanted: float
+    waits: bool = False  #: attempts at work may give back enough when they end
 
     @property
     def left(self) -> float:
@@ -214,28 +259,46 @@ class CostRow(Struct, frozen=True, kw_only=True):
     """What one agent, model, day, repository or kind of task cost."""
 
     key: str
-    usd: float
+    usd: float  #: known to be spent
+    reserved_usd: float  #: for attempts at work, and for those of unknown cost
     tokens: int
     attempts: int
     done: int
     seconds: float
-    unknown: int  #: attempts among them whose cost nobody knows; they are charged at what was held
+    unknown: int  #: attempts among them whose cost nobody knows; money stays reserved for them
 
 
 class CostTable(Struct, frozen=True, kw_only=True):
     by: str
     usd: float
-    source: CostSource
+    source: CostSource  #: of what is known: the least sure
+    reserved_usd: float
     rows: tuple[CostRow, ...]
     saved_usd: float | None = None  #: against the dearest model that was used
     saved_against: str | None = None
+
+
+class NotStopped(Struct, frozen=True):
+    """A run that a halt has not ended in time."""
+
+    run: str
+    why: str
+    hint: str
+
+
+class HaltReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a halt has come to by now."""
+
+    stopped: list[str]
+    not_stopped: tuple[NotStopped, ...] = ()
+    idle: tuple[str, ...] = ()  #: nothing of these runs; each ends when it is resumed
 
 
 class CostOverview(Struct, frozen=True, kw_only=True):
     """All that there is to tell of money at one time: sums by day and by every other dimension, and limits."""
 
     zone: str
-    today: tuple[float, float]  #: spent, and held for attempts at work
+    today: tuple[float, float]  #: spent, and reserved for attempts at work and for unknown cost
     month: tuple[float, float]
     days: CostTable
     tables: Mapping[str, CostTable]  #: by agent, account, model, repo, task-kind

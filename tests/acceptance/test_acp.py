@@ -66,8 +66,11 @@ def repo(corral: Corral) -> Repo:
     return corral.repo(files={".gitignore": "go\n", "a.txt": "a\n"})
 
 
-def each(*agents: Real) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("real", agents, ids=[agent.name for agent in agents], indirect=True)
+def each(*agents: Real, night: tuple[Real, ...] = ()) -> pytest.MarkDecorator:
+    """Try a test on each of these programs; on those named `night` only by night: their starts are expensive."""
+    expensive = pytest.mark.night("its start is expensive")
+    named = [pytest.param(agent, id=agent.name, marks=[expensive] if agent in night else []) for agent in agents]
+    return pytest.mark.parametrize("real", named, indirect=True)
 
 
 def script(*turns: Turn) -> pytest.MarkDecorator:
@@ -115,7 +118,7 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, real: R
     assert bool([event for event in events if event["type"] == "asked" and event["answer"]]) == real.asks_leave
 
 
-@each(GEMINI, COPILOT, CLAUDE, QWEN)
+@each(GEMINI, COPILOT, CLAUDE, QWEN, night=(COPILOT, QWEN))
 @script(Turn(text="I try.", sh="echo b > b.txt"), Turn(text="I could not."))
 def test_a_read_only_task_is_refused_what_changes_things(
     corral: Corral, repo: Repo, real: Real, model: ScriptedModel
@@ -169,7 +172,7 @@ def test_stopped_in_the_middle_its_work_is_kept_and_nothing_is_left(
     assert ended["status"] == "stopped"  # it was asked in its own language, and said so itself
 
 
-@each(*ALL)
+@each(*ALL, night=(OPENCODE, QWEN, COPILOT))
 @script(Turn(status=401, message="invalid api key"))
 def test_a_wrong_key(corral: Corral, repo: Repo, real: Real, model: ScriptedModel) -> None:
     outcome = corral.run(repo, "do it", "--agent", real.choice, "--retries", "0")
@@ -179,7 +182,7 @@ def test_a_wrong_key(corral: Corral, repo: Repo, real: Real, model: ScriptedMode
     assert model.requests
 
 
-@each(OPENCODE, QWEN, COPILOT, CLAUDE, CODEX)
+@each(OPENCODE, QWEN, COPILOT, CLAUDE, CODEX, night=(OPENCODE, QWEN, COPILOT))
 @script(
     Turn(text="I start.", sh="echo half > half.txt"),
     Turn(hang_seconds=600, times=1, text="And the rest.", sh="echo whole > whole.txt"),

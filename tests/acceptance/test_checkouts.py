@@ -101,6 +101,7 @@ def test_a_plain_folder(ready: Corral) -> None:
     assert outcome.attempt["files_changed"] == ["listed", "seen", "x"]
     assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "link", "sub"]
     assert b"+x" in ready("diff", "@last").bytes
+    assert ready.run(folder, "t", "--agent", "mine").json["base"] == outcome.json["base"]  # the same content
     (folder / "a.txt").write_text("changed\n")
     again = ready.run(folder, "t", "--agent", "mine")
     assert again.code == 0, again
@@ -111,7 +112,7 @@ def test_a_plain_folder(ready: Corral) -> None:
     copied = re.search(rf"{folder} is no git repository: 4 files \(\d+ bytes\) are copied, and kept in (.+)", said)
     assert copied, said
     assert Path(copied[1]).is_dir()
-    assert {(ready.home / name).stat().st_mode & 0o777 for name in ("folders", "logs")} == {0o700}
+    assert {(ready.home / name).stat().st_mode & 0o777 for name in ("folders", "logs", "objects")} == {0o700}
 
 
 def test_an_empty_plain_folder(ready: Corral) -> None:

@@ -73,9 +73,9 @@ def test_json_fields_are_read(corral: Corral) -> None:
     outcome = played(corral, WORK + f"echo '{answer}'", settings)
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == "fine"
-    assert outcome.attempt["cost"] == {"usd": 0.5, "source": "reported"}
+    assert outcome.attempt["cost"] == {"usd": 0.5, "source": "reported", "reserved_usd": 0.0}
     assert outcome.attempt["tokens"] == {"input": 7, "output": 3, "cache_read": 0, "cache_write": 0}
-    assert outcome.json["cost"] == {"usd": 0.5, "source": "reported"}
+    assert outcome.json["cost"] == {"usd": 0.5, "source": "reported", "reserved_usd": 0.0}
 
 
 def test_json_may_be_the_output_itself(corral: Corral) -> None:
@@ -117,7 +117,7 @@ def test_json_lines_the_last_that_has_a_field_counts(corral: Corral) -> None:
     outcome = played(corral, script, settings)
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == "the answer"
-    assert outcome.attempt["cost"] == {"usd": 0.3, "source": "reported"}
+    assert outcome.attempt["cost"] == {"usd": 0.3, "source": "reported", "reserved_usd": 0.0}
     assert (outcome.attempt["tokens"]["input"], outcome.attempt["tokens"]["output"]) == (5, 6)
     events = corral.events()
     assert any(event["type"] == "said" and event["text"] == "thinking" for event in events)
@@ -138,7 +138,7 @@ def test_patterns_are_read_out_of_text(corral: Corral) -> None:
     outcome = played(corral, script, settings)
     assert outcome.code == 0, outcome
     assert outcome.attempt["output"] == "forty two"
-    assert outcome.attempt["cost"] == {"usd": 0.75, "source": "reported"}
+    assert outcome.attempt["cost"] == {"usd": 0.75, "source": "reported", "reserved_usd": 0.0}
     assert outcome.attempt["tokens"]["output"] == 1200
 
 
@@ -149,13 +149,13 @@ def test_a_pattern_that_fits_nothing_is_bad_output(corral: Corral) -> None:
 
 def test_a_fixed_price_is_charged_in_full(corral: Corral) -> None:
     outcome = played(corral, WORK, "cost_usd = 0.4")
-    assert outcome.attempt["cost"] == outcome.json["cost"] == {"usd": 0.4, "source": "fixed"}
+    assert outcome.attempt["cost"] == outcome.json["cost"] == {"usd": 0.4, "source": "fixed", "reserved_usd": 0.0}
     failed = corral.run(Path(outcome.json["repo"]), "t", "--agent", "mine", "--check", "false", "--retries", "1")
-    assert failed.json["cost"] == {"usd": 0.8, "source": "fixed"}
+    assert failed.json["cost"] == {"usd": 0.8, "source": "fixed", "reserved_usd": 0.0}
 
 
-def test_an_unknown_price_is_not_zero(corral: Corral) -> None:
-    assert played(corral, WORK).json["cost"] == {"usd": None, "source": "unknown"}
+def test_a_program_that_reaches_no_host_and_names_no_cost_costs_nothing(corral: Corral) -> None:
+    assert played(corral, WORK).json["cost"] == {"usd": 0.0, "source": "fixed", "reserved_usd": 0.0}
 
 
 def test_any_program_with_its_interpreter(corral: Corral) -> None:

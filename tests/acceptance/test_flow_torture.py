@@ -139,7 +139,7 @@ def begun(corral: Corral, repo: Repo) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.night("more of the same kills"))])
 def test_killed_two_hundred_times_flows_end_as_if_nothing_had_happened(corral: Corral, half: int) -> None:
     doer(corral)
     write(corral, PART, "part.yaml")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import PROGRAM, Corral, Outcome
+from tests.rig.levels import BOXED
 from tests.rig.mounts import in_private_mounts
+from tests.rig.person import Person
 from tests.rig.repository import Repo
 
 pytestmark = pytest.mark.slow  # left out of `make quick`
@@ -87,17 +90,54 @@ def test_a_state_folder_on_a_read_only_disk(ready: Corral, repo: Repo) -> None:
     assert repo.refs("refs/corral", "refs/heads/corral") == []
 
 
-def test_a_database_that_became_read_only(ready: Corral, repo: Repo) -> None:
+READING = ("ls", "show @last", "logs @last", "diff @last", "cost", "inbox", "export", "budget", "compare @last")
+WRITING = ("run t --agent mine", "retry @last", "budget set --per-day 3", "merge @last", "halt")
+
+
+@pytest.mark.parametrize("kind", ["closed", "logged", "logged without an index", "older"])
+def test_a_state_folder_that_became_read_only_can_be_looked_at(ready: Corral, repo: Repo, kind: str) -> None:
     ready.run(repo, "t", "--agent", "mine")
+    home = ready.home.rename(ready.root / "before")
+    with contextlib.closing(sqlite3.connect(home / "corral.db", isolation_level=None)) as database:
+        if kind == "older":
+            database.execute("ALTER TABLE runs DROP COLUMN epoch")
+            database.execute("ALTER TABLE attempts DROP COLUMN epoch")
+            database.execute("DELETE FROM migrations WHERE number = 18")
+        elif kind != "closed":
+            database.execute("UPDATE runs SET reason = 'only in the log'")
+            assert (home / "corral.db-wal").stat().st_size
+        shutil.copytree(home, ready.home)
+    if kind == "logged without an index":
+        (ready.home / "corral.db-shm").unlink()
     steps = f"mount --bind {ready.home} {ready.home} && mount -o remount,ro,bind {ready.home}"
     with in_private_mounts(steps, ready.program) as program:
         other = Corral(ready.root / "other", program)
-        troubled(other("run", "t", "--repo", repo.folder, "--agent", "mine", env=ready.env))
-        for arguments in (["ls", "--json"], ["show", "@last", "--json"], ["export"]):
-            outcome = other(*arguments, env=ready.env)
-            assert outcome.code == 0 or "hint: " in outcome.err, outcome
-            assert "corral itself failed" not in outcome.err
+        for command in READING:
+            outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
+            assert outcome.code == 0, outcome
+        shown = other("show", "@last", "--json", env=ready.env).json
+        assert (shown["reason"] == "only in the log") == kind.startswith("logged")
+        for command in WRITING:
+            outcome = other(*command.split(), cwd=repo.folder, env=ready.env)
+            troubled(outcome, str(ready.home))
+            assert outcome.code == 2, outcome
+        store = next(part for part in other("doctor", "--json", env=ready.env).json["parts"] if part["name"] == "store")
+        assert (store["ok"], "read-only" in store["found"]) == (False, True)
     assert len(ready("ls", "--json").json) == 1
+
+
+def test_an_ordinary_user_looks_at_a_state_folder_they_may_not_write(person: Person) -> None:
+    person.agent("mine", "echo x > x")
+    repo = person.repo()
+    person.run(repo, "t", "--agent", "mine")
+    person.home.chmod(0o500)
+    try:
+        assert person("show", "@last", "--json").json["status"] == "done"
+        outcome = person.run(repo, "t", "--agent", "mine")
+    finally:
+        person.home.chmod(0o700)
+    troubled(outcome, str(person.home))
+    assert outcome.code == 2
 
 
 def test_a_database_written_by_a_newer_corral(ready: Corral, repo: Repo) -> None:
@@ -167,3 +207,79 @@ def test_state_of_other_users_is_private(ready: Corral, repo: Repo) -> None:
 def test_the_program_is_the_installed_one(ready: Corral) -> None:
     assert Path(ready.program[0]) == PROGRAM
     assert os.access(PROGRAM, os.X_OK)
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_missing_database_is_never_replaced_without_a_word(ready: Corral, repo: Repo, *, emptied: bool) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    database = ready.home / "corral.db"
+    database.unlink()
+    if emptied:
+        database.touch()
+    for outcome in (ready("ls"), ready.run(repo, "t", "--agent", "mine")):
+        troubled(outcome, str(database), "logs/ (1)", "corral doctor --new-store")
+    assert not database.exists() or database.stat().st_size == 0
+    assert "--new-store" in ready("doctor").out
+    assert "(ok;" in ready("doctor", "--new-store").out
+    assert ready("ls", "--json").json == []
+    again = ready.run(repo, "t", "--agent", "mine")
+    assert again.code == 0, again
+    refused(ready("doctor", "--new-store"), "is there", hint="move")
+    database.unlink()
+    troubled(ready("ls"), "--new-store")
+
+
+def test_a_new_store_says_what_it_does_not_know_of_a_repository(ready: Corral, repo: Repo) -> None:
+    ready.run(repo, "t", "--agent", "mine")
+    other = ready("run", "t", "--repo", repo.folder, "--agent", "mine", env={"CORRAL_HOME": str(ready.root / "new")})
+    assert other.code == 0, other
+    assert "holds the work of 1 attempt (refs/corral)" in other.err
+    assert "holds the work" not in ready("run", "t", "--repo", repo.folder, "--agent", "mine").err
+
+
+def test_a_database_that_is_removed_while_a_run_is_driven(ready: Corral, repo: Repo) -> None:
+    agent = ready.script(
+        '[[step]]\nsay = "ready"\n[[step]]\nrun = "until test -e go; do sleep 0.05; done; echo x > x"\n'
+    )
+    with ready.going("run", "t", "--repo", repo.folder, "--agent", agent, "--json") as going:
+        ready.until_said("ready")
+        (ready.home / "corral.db").unlink()
+        workspace = next((ready.home / "workspaces").glob("*/work"))
+        (workspace / "go").touch()
+        outcome = going.end()
+    troubled(outcome, "removed", "branches")
+    assert outcome.code == 1
+    assert outcome.json["status"] == "done"
+    assert repo.read(outcome.attempt["branch"], "x") == "x"
+
+
+def limited(ready: Corral, repo: Repo, limit: str) -> Outcome:
+    """Run a task in a shell that limits what its programs may use."""
+    shell = Corral(
+        ready.root / f"limited-{limit.replace(' ', '')}", ["sh", "-c", f'{limit}; exec "$@"', "sh", *ready.program]
+    )
+    return shell("run", "t", "--repo", repo.folder, "--agent", "mine", "--json", env=ready.env)
+
+
+@pytest.mark.parametrize(
+    ("limit", "word"),
+    [("ulimit -n 16", "open files"), ("ulimit -n 24", "open files"), ("ulimit -f 20", "file size")],
+)
+def test_a_limit_that_is_reached_is_named(ready: Corral, repo: Repo, limit: str, word: str) -> None:
+    outcome = limited(ready, repo, limit)
+    troubled(outcome, word, limit.rpartition(" ")[0])
+    again = ready.run(repo, "t", "--agent", "mine")  # nothing wrong was remembered of the sandbox
+    assert (again.code, again.attempt["sandbox"]["level"] in BOXED) == (0, True), again
+
+
+@pytest.mark.parametrize("limit", ["ulimit -n 64", "ulimit -v 200000", "ulimit -v 400000", "ulimit -f 400"])
+def test_under_a_limit_what_is_done_is_reported_done(ready: Corral, repo: Repo, limit: str) -> None:
+    outcome = limited(ready, repo, limit)
+    assert "corral itself failed" not in outcome.err
+    assert "Traceback" not in outcome.err
+    if outcome.out:  # how the run ended is reported, whatever failed after it
+        assert outcome.json["status"] == ready("show", "@last", "--json").json["status"]
+        assert outcome.code == (0 if outcome.json["status"] == "done" else 1)
+    else:
+        troubled(outcome, limit.rpartition(" ")[0])
+        assert "done" not in [line["status"] for line in ready("ls", "--json").json]

@@ -169,7 +169,8 @@ def test_tasks_that_depend_on_each_other(ready: Corral) -> None:
 
     async def work() -> Any:
         async with connected(ready) as client:
-            first = await done(client, "engine_execute", path=str(repo.folder), tasks=tasks, force_runtime="adder")
+            graph = {"tasks": tasks, "strategy": "parallel", "context": "keep all the lines"}
+            first = await done(client, "engine_execute", path=str(repo.folder), force_runtime="adder", **graph)
             more = {"path": str(repo.folder), "task": "third", "force_runtime": "adder", "parent": first["run"]}
             return first, await done(client, "engine_execute", **more)
 
@@ -178,6 +179,7 @@ def test_tasks_that_depend_on_each_other(ready: Corral) -> None:
     last = second["nodes"][0]["attempts"][0]["commit"]
     text = repo.read(last, "all.txt")
     assert text.index("begin with {{braces}}") < text.index("go on") < text.index("third")
+    assert text.count("What you should know besides:\nkeep all the lines") == 2
 
 
 def test_a_failure_is_an_error_with_its_document(ready: Corral) -> None:
@@ -210,6 +212,8 @@ def test_what_a_client_can_get_wrong(ready: Corral) -> None:
         ("engine_execute", {"path": here, "task": "x", "strategy": "magic"}, "strategy"),
         ("engine_execute", {"path": here, "task": "x", "unsandboxed": True}, "unsandboxed"),
         ("engine_execute", {"path": here, "tasks": [{"id": "a", "task": "x", "depends_on": ["b"]}]}, "b"),
+        ("engine_execute", {"path": here, "strategy": "race", "tasks": [{"id": "a", "task": "x"}]}, "takes one task"),
+        ("engine_execute", {"path": here, "task": "x", "context": 7}, "context"),
         ("engine_execute", {"path": here, "task": "x", "parent": "zzz"}, "zzz"),
         ("engine_result", {"run": "@last"}, "no run"),
         ("engine_diff", {"run": ""}, "run"),

@@ -1,5 +1,8 @@
 """What a person does with git itself after a merge: reverts it, moves the branch back, goes on. It is told and minded."""
 
+import os
+import time
+
 import pytest
 
 from tests.rig.command import Corral
@@ -160,6 +163,40 @@ def test_another_git_that_is_at_work_for_a_moment_is_waited_for(corral: Corral) 
     assert refused.code == 2
     assert "another git is at work" in refused.err
     assert lock.exists()
+
+
+@pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/main.lock", "index.lock"])
+def test_a_lock_that_was_left_is_named_with_its_age_and_how_to_remove_it(corral: Corral, name: str) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo new > n.txt")["run"]
+    head, lock = repo.head, repo.folder / ".git" / name
+    lock.touch()
+    os.utime(lock, (time.time() - 7200, time.time() - 7200))
+    refused = corral("merge", run)
+    assert refused.code in (1, 2), refused
+    assert f"{lock} is in the way, 2 hours old" in refused.err
+    assert f"rm {lock}" in refused.err
+    assert "Another git process seems" not in refused.err
+    assert (repo.head, (repo.folder / "n.txt").exists()) == (head, False)
+    lock.unlink()
+    assert corral("merge", run).code == 0
+
+
+def test_a_broken_gitmodules_in_the_checkout_is_named_in_plain_words(corral: Corral) -> None:
+    library = corral.repo("library", {"lib.txt": "library\n"})
+    repo = corral.repo(files=FILES)
+    repo.git("submodule", "--quiet", "add", str(library.folder), "lib")
+    repo.git("commit", "--quiet", "-m", "with a library")
+    run = work(corral, repo, "echo new > n.txt")["run"]
+    head = repo.commit({"other.txt": "meanwhile\n"})
+    good = (repo.folder / ".gitmodules").read_text()
+    repo.write({".gitmodules": '[submodule "lib"\n'})
+    refused = corral("merge", run, "--strategy", "rebase")
+    assert refused.code == 2, refused
+    assert "not clean: .gitmodules; nothing was moved" in refused.err
+    assert repo.head == head
+    repo.write({".gitmodules": good})
+    assert corral("merge", run, "--strategy", "rebase").code == 0
 
 
 def test_work_that_was_moved_on_or_whose_branch_was_merged_and_deleted_still_stands(corral: Corral) -> None:

@@ -1,5 +1,6 @@
 """A conflict of any kind moves nothing, is told file by file, and is settled by a side, a file, an agent, or given up."""
 
+import re
 import sqlite3
 import subprocess
 
@@ -336,8 +337,22 @@ def test_tasks_of_one_run_that_clash_are_settled_like_any_conflict(corral: Corra
     repo = corral.repo(files={"price.txt": "4\n"})
     flow = corral.root / "two.yaml"
     flow.write_text('nodes:\n  a: {run: "echo 7 > price.txt"}\n  b: {run: "echo 8 > price.txt"}\n')
-    assert corral("flow", "run", flow, "--repo", repo.folder, "--json").code == 0
-    assert corral("merge", "@last").code == 3
+    ended = corral("flow", "run", flow, "--repo", repo.folder)
+    assert ended.code == 0, ended
+    known = "conflict a and b both changed price.txt: the merge will ask whose version counts"
+    assert known in ended.out
+    assert known in corral("show", "@last").out
+    shown = corral("show", "@last", "--json").json["merge"]
+    assert (shown["status"], shown["clashes"]) == ("ready", [{"one": "a", "other": "b", "files": ["price.txt"]}])
+    preview = corral("merge", "@last", "--preview")
+    assert (preview.code, "between  a and b, two nodes of this run" in preview.out) == (3, True)
+    merged = corral("merge", "@last")
+    assert merged.code == 3
+    assert "into main between a and b: nothing was moved" in merged.out
+    (waits,) = corral("inbox", "--json").json
+    assert re.match(r"a and b of run \S+ both changed price.txt", waits["text"])
+    assert "ours: what a wrote, theirs: what b wrote" in waits["context"]
+    assert "conflict a and b both changed price.txt, nothing was moved" in corral("show", "@last").out
     assert (repo.folder / "price.txt").read_text() == "4\n"
     landed = corral("merge", "@last", "--resolve", "price.txt=theirs")
     assert landed.code == 0, landed
@@ -345,6 +360,14 @@ def test_tasks_of_one_run_that_clash_are_settled_like_any_conflict(corral: Corra
     assert corral("undo", "@last").code == 0
     assert corral("merge", "@last", "--strategy", "ours").code == 0
     assert (repo.folder / "price.txt").read_text() == "7\n"
+
+
+def test_tasks_that_changed_one_file_in_different_places_do_not_clash(corral: Corral) -> None:
+    repo = corral.repo(files={"a.txt": "".join(f"{number}\n" for number in range(20))})
+    flow = corral.root / "two.yaml"
+    flow.write_text("nodes:\n  a: {run: sed -i s/^1$/x/ a.txt}\n  b: {run: sed -i s/^18$/x/ a.txt}\n")
+    ended = corral("flow", "run", flow, "--repo", repo.folder)
+    assert (ended.code, "conflict" in ended.out) == (0, False), ended
 
 
 def test_a_conflict_with_what_was_taken_back_is_none_any_more(corral: Corral) -> None:

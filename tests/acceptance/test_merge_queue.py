@@ -77,7 +77,7 @@ def test_the_forecast_names_who_clashes_with_whom_and_how_far_behind(corral: Cor
     work_of = {each["run"]: each for each in found["work"]}
     clashes = {frozenset((clash["one"][:12], clash["other"][:12])): clash["files"] for clash in found["clashes"]}
     (live,) = [each["run"] for each in found["work"] if each["live"]]
-    expected = {(one, two): ["a.txt"], (free, live): ["c.txt"], (two, live): ["b.txt"]}
+    expected = {(one, two): ["a.txt"], (free, live): ["c.txt"]}  # live did not change b.txt: only its base is newer
     assert clashes == {frozenset(pair): files for pair, files in expected.items()}
     assert work_of[two]["conflicts"] == ["b.txt"]
     assert (work_of[one]["behind"], work_of[live]["behind"]) == (1, 0)
@@ -86,3 +86,18 @@ def test_the_forecast_names_who_clashes_with_whom_and_how_far_behind(corral: Cor
     assert corral("merge", one).code == 0
     again = corral("overlap", "--repo", repo.folder, "--json").json
     assert one not in {each["run"] for each in again["work"]}
+
+
+def test_work_clashes_by_what_it_changed_not_by_where_it_started(corral: Corral) -> None:
+    lines = "".join(f"{number}\n" for number in range(20))
+    repo = corral.repo(files={"mod.py": lines, "NOTES.md": "first\n", "both.txt": lines})
+    early = work(corral, repo, "sed -i s/^1$/early/ mod.py; sed -i s/^1$/early/ both.txt")["run"]
+    repo.write({"NOTES.md": "second\n", "both.txt": lines.replace("10\n", "ten\n")})
+    repo.git("commit", "--quiet", "--all", "--amend", "-m", "amended")
+    late = work(corral, repo, "echo late >> NOTES.md; sed -i s/^18$/late/ both.txt")["run"]
+    repo.write({"NOTES.md": "third\n", "both.txt": lines.replace("10\n", "TEN\n")})
+    repo.git("commit", "--quiet", "--all", "--amend", "-m", "amended again")
+    last = work(corral, repo, "echo last > new; sed -i s/^1$/last/ both.txt")["run"]
+    found = corral("overlap", "--repo", repo.folder, "--json").json
+    clashes = {frozenset((clash["one"][:12], clash["other"][:12])): clash["files"] for clash in found["clashes"]}
+    assert clashes == {frozenset((early, last)): ["both.txt"]}, late

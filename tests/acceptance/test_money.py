@@ -48,7 +48,7 @@ def test_limits_are_set_once_and_hold_for_all_runs(corral: Corral, repo: Repo) -
     assert (entry["kind"], entry["about"], entry["default"]) == ("approval", "budget", "stop")
     assert entry["choices"] == ["raise 1.00", "stop"]
     assert second.attempt["error"]["class"] == "budget"
-    assert second.attempt["cost"] == {"usd": 0.0, "source": "fixed"}  # nothing ran
+    assert second.attempt["cost"] == {"usd": 0.0, "source": "fixed", "reserved_usd": 0.0}  # nothing ran
     assert second.json["cost"]["usd"] == 0.0
     shown = corral("budget", "--json").json
     assert shown["limits"][0]["spent"] == 0.6
@@ -207,13 +207,17 @@ def test_tokens_have_a_limit_too(corral: Corral, repo: Repo) -> None:
     assert corral.run(repo, "t", "--agent", spends(corral, 0.1), "--max-tokens", "5000").code == 0
 
 
-def test_unknown_cost_is_charged_and_never_nothing(corral: Corral, repo: Repo) -> None:
+def test_unknown_cost_stays_reserved_and_is_never_shown_as_spent(corral: Corral, repo: Repo) -> None:
     corral.config("[budget]\nper_day_usd = 1.5\nunknown_cost_usd = 0.9")
-    agent = corral.agent("mute", "echo x > x.txt")
+    agent = corral.agent("mute", "echo x > x.txt", 'output = "regex"\ncost = "cost: (.*)"')
     first = corral.run(repo, "t", "--agent", agent)
     assert first.code == 0, first
-    assert first.attempt["cost"] == {"usd": None, "source": "unknown"}
-    assert corral("cost", "--json").json["total"] == {"usd": 0.9, "source": "unknown"}
+    unknown = {"usd": None, "source": "unknown", "reserved_usd": 0.9}
+    assert first.attempt["cost"] == first.json["cost"] == unknown
+    assert corral("cost", "--json").json["total"] == {"usd": 0.0, "source": "unknown", "reserved_usd": 0.9}
+    assert "$0.00 spent, up to $0.90 reserved for unknown cost" in corral("cost").out
+    assert "cost unknown, up to $0.90 reserved" in corral("show", "@last").out
+    assert corral("budget", "--json").json["day"] == {"spent": 0.0, "reserved": 0.9}
     assert corral.run(repo, "t", "--agent", agent).code == 4
 
 
@@ -246,7 +250,7 @@ def test_what_a_dead_process_held_is_given_back(corral: Corral, repo: Repo) -> N
 def test_halt_stops_everything_and_lets_nothing_start(corral: Corral, repo: Repo) -> None:
     with corral.going("run", "t", "--repo", repo.folder, "--agent", corral.script(WAITS), "--json") as run:
         corral.until_said("ready")
-        assert "1 run told to stop" in corral("halt").out
+        assert "1 run stopped" in corral("halt").out
         assert run.end().code == 130
     refused = corral.run(repo, "t", "--agent", spends(corral, 0.1))
     assert refused.code == 2
@@ -261,7 +265,7 @@ def test_costs_by_every_dimension(corral: Corral, repo: Repo) -> None:
         corral.run(repo, "t", "--agent", dear, "--type", "bugfix")
     corral.run(repo, "t", "--agent", spends(corral, 0.1))
     found = corral("cost", "--json").json
-    assert found["total"] == {"usd": pytest.approx(0.9), "source": "fixed"}
+    assert found["total"] == {"usd": pytest.approx(0.9), "source": "fixed", "reserved_usd": 0.0}
     assert [(row["key"], row["usd"], row["attempts"]) for row in found["rows"]] == [
         ("dear", 0.8, 2),
         ("scripted", 0.1, 1),
@@ -348,13 +352,13 @@ def test_a_program_that_reports_cents(corral: Corral, repo: Repo) -> None:
     )
     outcome = corral.run(repo, "t", "--agent", agent, "--budget", "1")
     assert outcome.code == 0, outcome
-    assert outcome.attempt["cost"] == {"usd": 0.6, "source": "reported"}
+    assert outcome.attempt["cost"] == {"usd": 0.6, "source": "reported", "reserved_usd": 0.0}
 
 
-@pytest.mark.parametrize("reported", ["NaN", "-5", "1e999", '"much"'])
-def test_a_cost_that_is_none_is_unknown_and_charged(corral: Corral, repo: Repo, reported: str) -> None:
+@pytest.mark.parametrize("reported", ["NaN", "-5", "1e999", "1e308", '"much"'])
+def test_a_cost_that_is_none_is_unknown_and_stays_reserved(corral: Corral, repo: Repo, reported: str) -> None:
     agent = corral.agent("odd", f"echo x > x.txt; echo 'cost: {reported}'", 'output = "regex"\ncost = "cost: (.*)"')
     outcome = corral.run(repo, "t", "--agent", agent)
     assert outcome.code == 0, outcome
-    assert outcome.attempt["cost"] == {"usd": None, "source": "unknown"}
-    assert corral("cost", "--json").json["total"]["usd"] == 1.0
+    assert outcome.attempt["cost"] == {"usd": None, "source": "unknown", "reserved_usd": 1.0}
+    assert corral("cost", "--json").json["total"] == {"usd": 0.0, "source": "unknown", "reserved_usd": 1.0}

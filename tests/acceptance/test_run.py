@@ -54,7 +54,7 @@ def test_the_run_document_has_every_key_of_the_contract(corral: Corral) -> None:
     assert set(node) >= NODE
     assert set(attempt) >= ATTEMPT
     assert set(run["tokens"]) == set(attempt["tokens"]) == TOKENS
-    assert set(run["cost"]) == set(attempt["cost"]) == {"usd", "source"}
+    assert set(run["cost"]) == set(attempt["cost"]) == {"usd", "source", "reserved_usd"}
     assert set(attempt["checks"][0]) >= {"command", "exit_code", "seconds"}
     assert set(attempt["sandbox"]) == {"level", "net", "violations"}
     assert set(run["merge"]) == {"status", "into", "commit", "conflicts"}

@@ -36,7 +36,7 @@ def test_a_script_is_played_and_told_as_events(corral: Corral) -> None:
     assert attempt["files_changed"] == ["a.txt", "new/file.txt", "ran.txt", "src/b.txt"]
     assert repo.read(attempt["commit"], "a.txt") == "eins"
     assert repo.read(attempt["commit"], "new/file.txt") == "the task"
-    assert attempt["cost"] == {"usd": 0.25, "source": "reported"}
+    assert attempt["cost"] == {"usd": 0.25, "source": "reported", "reserved_usd": 0.0}
     assert (attempt["tokens"]["input"], attempt["tokens"]["output"]) == (100, 20)
     assert attempt["output"] == "all played"
     assert attempt["session"]
@@ -104,7 +104,7 @@ def test_crossing_the_budget_stops_the_agent_and_saves_its_work(corral: Corral) 
 
     assert outcome.code == 4
     assert (outcome.json["status"], outcome.attempt["status"]) == ("over_budget", "over_budget")
-    assert outcome.attempt["cost"] == {"usd": 0.9, "source": "reported"}
+    assert outcome.attempt["cost"] == {"usd": 0.9, "source": "reported", "reserved_usd": 0.0}
     assert repo.read(outcome.attempt["commit"], "x") == "half"
     assert corral.leavings() == []
 

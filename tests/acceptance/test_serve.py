@@ -125,7 +125,7 @@ def test_money_is_shown_as_on_the_command_line(server: Server, repo: Repo) -> No
     assert server.ask("GET", "budget").json == server.corral("budget", "--json").json
     assert {limit["window"] for limit in server.ask("GET", "budget").json["limits"]} == {"day", "run"}
     assert server.ask("GET", "cost?by=agent").json == server.corral("cost", "--json").json
-    assert server.ask("GET", "cost").json["total"] == {"usd": 0.25, "source": "fixed"}
+    assert server.ask("GET", "cost").json["total"] == {"usd": 0.25, "source": "fixed", "reserved_usd": 0.0}
     assert server.ask("GET", "quota").json == server.corral("quota", "--json").json
     assert server.ask("DELETE", "budget").json["limits"] == []
 

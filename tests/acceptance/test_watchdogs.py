@@ -51,6 +51,46 @@ def test_memory_of_several_together(corral: Corral, repo: Repo, level: tuple[str
     assert outcome.attempt["error"]["class"] == "memory", outcome
 
 
+#: Memory that belongs to no process: buffers of sockets, a file without a name, segments that nobody has attached.
+UNSHOWN = {
+    "sockets": """
+import socket
+kept = [socket.socketpair() for _ in range(2400)]
+for one, _ in kept:
+    one.setsockopt(1, 7, 8 << 20); one.setblocking(False)
+    try:
+        for _ in range(40): one.send(bytes(65536))
+    except BlockingIOError: pass
+""",
+    "file": """
+import os
+file = os.memfd_create("big")
+for _ in range(40): os.write(file, bytes(10 << 20))
+""",
+    "segments": """
+import ctypes
+libc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p
+for _ in range(4090):
+    place = ctypes.c_void_p(libc.shmat(libc.shmget(0, 65536, 0o1600), None, 0))
+    ctypes.memset(place, 1, 65536); libc.shmdt(place)
+""",
+}
+
+
+@pytest.mark.parametrize("who", ["corral", "person"])
+@pytest.mark.parametrize("kind", list(UNSHOWN))
+def test_memory_that_belongs_to_no_process(request: pytest.FixtureRequest, who: str, kind: str) -> None:
+    """As root a control group counts it; as an ordinary user it is refused, or counted from outside."""
+    corral: Corral = request.getfixturevalue(who)
+    corral.config("[scope]\nmemory_mb = 256")
+    script = f"python3 - <<'END' || exit 3\n{UNSHOWN[kind]}\nimport time; time.sleep(31536000.79)\nEND"
+    outcome = used_up(corral, corral.repo(), script)
+    # Where the kernel refuses, the program itself fails; where it does not, the box is ended.
+    expected = ("memory", "crash") if who == "corral" or kind == "file" else ("memory",)
+    assert outcome.attempt["error"]["class"] in expected, outcome
+    gone("31536000.79")
+
+
 @LEVELS
 @pytest.mark.parametrize("where", [".", "$HOME", "../out"])
 def test_disk(corral: Corral, repo: Repo, level: tuple[str, ...], where: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from corral.model import Tokens
+from corral.rules.metering import Meter
 from corral.world.proxy.egress import Egress
 from corral.world.proxy.provider import Provider
 from corral.world.proxy.rpc import RpcDoor
@@ -60,6 +62,27 @@ def serving(make: Callable[[socket.socket], Egress | Provider | RpcDoor]) -> Gen
     assert not thread.is_alive()
     assert held["left"] == []
     assert trouble == []
+
+
+class Kept:
+    """What was metered: sums by model, and how each request ended."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str | None, Tokens]] = []
+        self.ended: list[tuple[bool, bool]] = []  # charged, known
+
+    @property
+    def sum(self) -> Tokens:
+        return sum((tokens for _, tokens in self.told), Tokens())
+
+    async def enter(self) -> Self:
+        return self
+
+    def meter(self, content_type: str) -> Meter:
+        return Meter(content_type, lambda model, tokens: self.told.append((model, tokens)))
+
+    def end(self, *, charged: bool, known: bool) -> None:
+        self.ended.append((charged, known))
 
 
 class Stream:

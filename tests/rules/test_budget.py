@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 
 from corral.model import Cost
-from corral.money import Budget, Limit, Refusal
+from corral.money import Budget, Expected, Limit, Refusal, Room
 from corral.rules import budget
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
@@ -69,13 +70,45 @@ def test_which_limits_bind() -> None:
     ]  # fmt: skip
 
 
-def test_how_much_is_held() -> None:
+def test_how_much_is_reserved() -> None:
     known = Budget(unknown_cost_usd=1.0)
-    assert budget.to_hold(None, None, [], known) == 1.0
-    assert budget.to_hold(0.5, None, [], known) == 0.5
-    assert budget.to_hold(None, 0.2, [9.0] * 10, known) == 0.2
-    assert budget.to_hold(None, None, [n / 10 for n in range(1, 11)], known) == 0.9
-    assert budget.to_hold(-1.0, None, [], known) == 0.0
+    assert budget.to_reserve(None, [], known) == (1.0, "assumed")
+    assert budget.to_reserve(None, [0.1, 0.1], known) == (1.0, "assumed")
+    assert budget.to_reserve(0.2, [9.0] * 10, known) == (0.2, "fixed")
+    assert budget.to_reserve(None, [n / 10 for n in range(1, 11)], known) == (0.9, "usual")
+
+
+def room(
+    usd: float = 1.0, spent: float = 0.0, reserved: float = 0.0, at_work: float = 0.0, window: str = "run"
+) -> Room:
+    limit = Limit(window=window, usd=usd)  # type: ignore[arg-type]
+    return Room(limit=limit, spent=spent, reserved=reserved, at_work=at_work, others=int(at_work > 0))
+
+
+@pytest.mark.parametrize(
+    ("found", "usd", "expected", "granted", "waits"),
+    [
+        (room(), 0.5, "assumed", 0.5, False),
+        (room(reserved=0.5, at_work=0.5), 0.5, "assumed", 0.5, False),
+        (room(reserved=1.0, at_work=1.0), 0.5, "assumed", None, True),  # never a share of it: it waits
+        (room(spent=0.6, reserved=0.4, at_work=0.4), 0.5, "usual", None, False),  # all they give back is too little
+        (room(spent=1.0), 0.5, "assumed", None, False),
+        (room(spent=0.7), 0.5, "assumed", 0.3, False),  # a guess: alone, it may try with what is left
+        (room(spent=0.7), 0.5, "usual", None, False),  # it is known to cost more than is left
+        (room(usd=0.01), 1.0, "usual", 0.01, False),  # a limit below every price: one, stopped in flight
+        (room(usd=0.01, reserved=0.01, at_work=0.01), 1.0, "assumed", None, True),
+        (room(usd=0.4), 0.5, "fixed", None, False),
+        (room(usd=0.4, spent=0.1, window="day"), 0.5, "usual", None, False),
+        (room(usd=0.4, window="day"), 0.5, "usual", 0.4, False),
+        (room(usd=0.0, window="halt"), 0.0, "fixed", None, False),
+        (room(spent=1.0), 0.0, "fixed", 0.0, False),
+        (room(spent=1.5), 0.0, "fixed", None, False),
+    ],
+)
+def test_what_a_limit_grants(found: Room, usd: float, expected: Expected, granted: float | None, waits: bool) -> None:
+    got = found.grant(usd, expected)
+    assert got == (None if granted is None else pytest.approx(granted))
+    assert (granted is None and found.may_wait(usd, expected)) is waits
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True)), st.floats(0, 1))
@@ -84,11 +117,40 @@ def test_a_quantile_is_one_of_the_values(values: list[float], part: float) -> No
     assert found in values or found == 0.0
 
 
-@pytest.mark.parametrize("usd", [None, float("nan"), float("inf"), -1.0])
-def test_what_is_no_cost_is_charged_at_what_was_held(usd: float | None) -> None:
-    assert budget.charge(Cost(usd, "reported"), 3.0, Budget()) == 3.0
-    assert budget.charge(Cost(usd, "reported"), 0.0, Budget(unknown_cost_usd=0.7)) == 0.7
-    assert budget.charge(Cost(0.0, "computed"), 3.0, Budget()) == 0.0
+def test_what_stays_reserved_of_an_unknown_cost() -> None:
+    assert budget.reserved_for_unknown(0.0, 3.0, Budget()) == 3.0
+    assert budget.reserved_for_unknown(0.0, 0.0, Budget(unknown_cost_usd=0.7)) == 0.7
+    assert budget.reserved_for_unknown(1.0, 3.0, Budget()) == 2.0
+    assert budget.reserved_for_unknown(5.0, 3.0, Budget()) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reported", "metered", "usd", "disputed"),
+    [
+        (0.0, 28.5, 28.5, True),
+        (900.0, 28.5, 900.0, True),
+        (0.61, 0.6, 0.61, UNSET),
+        (0.5, 0.62, 0.62, UNSET),  # within a fifth
+        (0.001, 0.009, 0.009, UNSET),  # within a cent
+        (None, 0.5, 0.5, UNSET),
+        (0.5, None, 0.5, UNSET),
+    ],
+)
+def test_the_larger_of_two_words_counts(
+    reported: float | None, metered: float | None, usd: float, disputed: bool | UnsetType
+) -> None:
+    found = budget.settled(Cost(reported, "reported"), Cost(metered, "metered"))
+    assert (found.usd, found.disputed) == (usd, disputed)
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.0, 100.0), st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.floats(0.01, 50.0))
+def test_what_is_offered_is_enough(limit: float, spent: float, reserved: float, wanted: float, needs: float) -> None:
+    refusal = Refusal(Limit(window="run", usd=limit), spent, reserved, wanted)
+    more = budget.lacking(refusal, needs)
+    asked = budget.ask(WHO, "r-1", refusal, more, 100.0)
+    raised = budget.amount(asked.choices[0], 0.0)  # as it is typed: whole cents
+    assert raised is not None
+    assert limit + raised >= spent + reserved + needs - 1e-6
 
 
 def test_a_person_is_told_the_numbers() -> None:

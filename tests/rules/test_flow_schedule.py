@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.flow import AgentChoice, Edge, Flow, Kind, Node, Task
+from corral.flow import AgentChoice, Edge, Flow, Kind, Node, Repeat, Task
 from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
 from corral.rules.actions import Ask, Expand, Finish, Land, Limits, Settle
 from corral.rules.graph import FAILED
@@ -15,6 +15,7 @@ from corral.rules.schedule import Schedule
 from tests.rig.tries import tries
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)
+ROWS = ({"os": "a"}, {"os": "b"}, {"os": "c"})
 OUTCOMES: tuple[Status, ...] = ("done", "done", "done", "failed", "timed_out", "limited")
 
 
@@ -119,6 +120,12 @@ def flows(draw: st.DrawFn) -> Flow:
             st.sampled_from([None, None, "true", "false", f"nodes.n{above[0]}.status == 'done'" if above else None])
         )
         each = draw(st.sampled_from([None, None, None, "[1, 2]", "[]"])) if kind == "task" else None
+        items = draw(st.sampled_from([None, None, None, None, ROWS])) if kind in ("task", "run") and not each else None
+        if items and when is None:
+            when = draw(st.sampled_from([None, "matrix.os == 'a' or index == 2", "item.os == 'z'"]))
+        repeat = (
+            Repeat(most=3, delay_seconds=draw(st.sampled_from([0.0, 5.0]))) if kind == "run" and place % 2 else None
+        )
         rivals = draw(st.sampled_from([(), (), (AgentChoice("b"),)])) if kind == "task" else ()
         nodes.append(
             Node(
@@ -130,6 +137,9 @@ def flows(draw: st.DrawFn) -> Flow:
                 needs=needs,
                 when=when,
                 for_each=each,
+                items=items,
+                matrix=items is not None,
+                repeat=repeat,
             )
         )
     return Flow(name="f", strategy="flow", nodes=tuple(nodes), on_failure=draw(st.sampled_from(["continue", "stop"])))

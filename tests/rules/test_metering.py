@@ -106,14 +106,13 @@ ANSWERS: dict[str, tuple[str, bytes, Tokens]] = {
 }  # fmt: skip
 
 
-def read(content_type: str, pieces: list[bytes]) -> tuple[set[str | None], Tokens, int]:
+def read(content_type: str, pieces: list[bytes]) -> tuple[set[str | None], Tokens, bool]:
     told: list[tuple[str | None, Tokens]] = []
-    missed: list[str | None] = []
-    meter = Meter(content_type, lambda model, tokens: told.append((model, tokens)), missed.append)
+    meter = Meter(content_type, lambda model, tokens: told.append((model, tokens)))
     for piece in pieces:
         meter.feed(piece)
-    meter.end()
-    return {model for model, _ in told}, sum((tokens for _, tokens in told), Tokens()), len(missed)
+    known = meter.end()
+    return {model for model, _ in told}, sum((tokens for _, tokens in told), Tokens()), known
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -121,28 +120,59 @@ def test_an_answer_is_read_however_it_is_cut(name: str) -> None:
     content_type, body, expected = ANSWERS[name]
     for size in (1, 7, 64, len(body)):
         pieces = [body[at : at + size] for at in range(0, len(body), size)]
-        assert read(content_type, pieces) == ({"m"}, expected, 0), size
+        assert read(content_type, pieces) == ({"m"}, expected, True), size
 
 
 @pytest.mark.parametrize(
-    ("content_type", "body", "missed"),
+    ("content_type", "body"),
     [
-        (EVENTS, sse({"model": "m", "choices": [{}]}), 1),  # a stream that was not asked to tell
-        (EVENTS, sse({"type": "response.created", "response": {"model": "m"}}), 1),  # cut before its end
-        (JSON, b'{"model":"m","choices":[]}', 1),
-        (JSON, b'{"data":[{"id":"m"}]}', 0),  # a list of models
-        (JSON, b'{"input_tokens":10}', 0),  # a count
-        (JSON, b"{", 0),
-        (JSON, b"", 0),
-        (EVENTS, b"data: {broken\n\n: comment\n\nretry: 5\n\n", 0),
-        (EVENTS, b'data: {"usage":"a text","model":5}\n\n', 0),
-        (JSON, b'{"message":' * 100_000, 0),
-        ("text/html", b"<html>", 0),
+        (EVENTS, sse({"model": "m", "choices": [{}]})),  # a stream that was not asked to tell
+        (EVENTS, sse({"type": "response.created", "response": {"model": "m"}})),  # cut before its end
+        (JSON, b'{"model":"m","choices":[]}'),
+        (JSON, b'{"data":[{"id":"m"}]}'),  # a list of models
+        (JSON, b'{"input_tokens":10}'),  # a count
+        (JSON, b"{"),
+        (JSON, b""),
+        (EVENTS, b"data: {broken\n\n: comment\n\nretry: 5\n\n"),
+        (EVENTS, b'data: {"usage":"a text","model":5}\n\n'),
+        (JSON, b'{"message":' * 100_000),
+        ("text/html", b"<html>"),
     ],
 )
-def test_what_tells_nothing(content_type: str, body: bytes, missed: int) -> None:
-    _, tokens, silent = read(content_type, [body])
-    assert (tokens, silent) == (Tokens(), missed)
+def test_what_tells_nothing(content_type: str, body: bytes) -> None:
+    _, tokens, known = read(content_type, [body])
+    assert (tokens, known) == (Tokens(), False)
+
+
+START = {"type": "message_start", "message": {"type": "message", "model": "m", "content": [], "usage": ANTHROPIC}}
+RUNNING = {"candidates": [{"content": {}}], "modelVersion": "m", "usageMetadata": GEMINI}
+
+
+@pytest.mark.parametrize(
+    ("body", "cut", "whole"),
+    [
+        (sse(START), False, False),  # all that comes after is billed too
+        (sse(START, {"type": "message_delta", "usage": {"output_tokens": 5}}), True, True),
+        (sse({"type": "response.in_progress", "response": {"model": "m", "usage": RESPONSES}}), False, False),
+        (sse({"type": "response.completed", "response": {"model": "m", "usage": RESPONSES}}), True, True),
+        (sse({"model": "m", "choices": [{"finish_reason": None}], "usage": CHAT}), False, True),
+        (sse({"model": "m", "choices": [{"finish_reason": "stop"}], "usage": CHAT}), True, True),
+        (sse({"model": "m", "choices": [], "usage": CHAT}), True, True),
+        (sse(RUNNING), False, True),
+        (sse({**RUNNING, "candidates": [{"finishReason": "STOP"}]}), True, True),
+        (sse({"model": "m", "choices": [{"finish_reason": "stop"}]}), False, False),
+    ],
+)
+def test_usage_is_known_once_it_is_final(body: bytes, cut: bool, whole: bool) -> None:
+    for ended, known in ((False, cut), (True, whole)):
+        meter = Meter(EVENTS, lambda *_: None)
+        meter.feed(body)
+        assert meter.end(whole=ended) is known, ended
+
+
+def test_tokens_beyond_what_can_be_stored_are_limited() -> None:
+    body = json.dumps({"model": "m", "usage": {"prompt_tokens": 10**40, "completion_tokens": -(10**40)}}).encode()
+    assert read(JSON, [body]) == ({"m"}, Tokens(2**53), True)
 
 
 @pytest.mark.parametrize("wrap", [lambda part: (EVENTS, b"data: " + part + b"\n\n"), lambda part: (JSON, part)])

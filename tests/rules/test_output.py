@@ -192,3 +192,49 @@ def test_what_an_agent_is_told_holds_the_schema_and_what_was_wrong() -> None:
     reminded = output.reminded("do it", "x\n" * 100_000)
     assert reminded.startswith("do it")
     assert len(reminded) < output.MOST_WORDS + 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": 1}\n', [{"a": 1}]),
+        ("3", [3]),
+        ("null\n", [None]),
+        ('log\nmore: {"x": 1}\n{"a": 1}', [{"a": 1}]),
+        ('log\n[\n  {"a": 1},\n  {"b": 2}\n]\n', [[{"a": 1}, {"b": 2}]]),
+        ("log\ntrue", [True]),
+        ('[\n  {"a": 1},\n  {"b": 2}', []),
+        ('[{"a": 1}, {"b": ', []),
+        ('{"a": 1} done', []),
+        ("words", []),
+        ("", []),
+        ("NaN", []),
+    ],
+)
+def test_a_command_prints_its_output_last(text: str, found: list[Any]) -> None:
+    assert output.ending_value(text) == found
+    assert bool(output.printed(text, {}).misfits) is not bool(found)
+
+
+def test_brackets_without_end_are_looked_through_in_no_time() -> None:
+    assert output.printed("[\n" * 500_000, {}).misfits
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("bug\n", {"enum": ["bug", "feature"]}, "bug"),
+        ('"bug"', {"enum": ["bug", "feature"]}, "bug"),
+        ("3", {"enum": [3, 4]}, 3),
+        ("two\nlines\n", {"type": "string"}, "two\nlines"),
+        ("1.2", {"type": "string"}, "1.2"),
+        ("log\n1.2", {"type": "number"}, 1.2),
+    ],
+)
+def test_a_command_may_print_a_word_without_quotes(text: str, schema: dict[str, Any], value: object) -> None:
+    assert output.printed(text, schema) == output.Taken(value)
+
+
+@pytest.mark.parametrize(("text", "schema"), [("bugs", {"enum": ["bug"]}), ("word", {"type": "number"}), ("word", {})])
+def test_a_word_that_does_not_fit_is_no_output(text: str, schema: dict[str, Any]) -> None:
+    assert output.printed(text, schema).misfits

@@ -80,7 +80,7 @@ def test_system_calls_that_no_program_needs_are_refused(inner: list[str]) -> Non
 
 
 def test_new_namespaces_are_refused_and_threads_are_not(inner: list[str]) -> None:
-    clone, _, _ = (each[twin_module.MACHINES[platform.machine()][0]] for each in twin_module.JUDGED.values())
+    clone = twin_module.JUDGED["clone"][twin_module.MACHINES[platform.machine()][0]]
     namespaces = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
     assert ask(inner, *(f"{clone},{flag | 17}" for flag in namespaces)) == [errno.EPERM] * 7
     assert ask(inner, "435,0,88") == [errno.ENOSYS]
@@ -101,6 +101,53 @@ def test_only_sockets_of_ordinary_kinds(inner: list[str]) -> None:
     assert ask(inner, *(f"{opens},{kind}" for kind in kinds)) == list(kinds.values())
     alone = {"1,1": 0, "2,1": 0, "2,2": errno.EPERM, "10,2": errno.EPERM, "2,0x80001": 0, "2,5": errno.EPERM}
     assert ask(inner, *(f"{opens},{kind}" for kind in alone), options=("-i",)) == list(alone.values())
+
+
+def test_netlink_serves_addresses_and_routes_alone(inner: list[str]) -> None:
+    opens = twin_module.JUDGED["socket"][twin_module.MACHINES[platform.machine()][0]]
+    assert ask(inner, f"{opens},16,3,0", f"{opens},16,0x80002,0") == [0, 0]
+    others = [f"{opens},16,{kind},{family}" for kind in (2, 3) for family in (1, 2, 4, 6, 9, 12, 15, 16, 21, 22)]
+    assert ask(inner, *others) == [errno.EPROTONOSUPPORT] * 20
+
+
+def test_pairs_are_unix_sockets_alone(inner: list[str]) -> None:
+    pairs = twin_module.JUDGED["socketpair"][twin_module.MACHINES[platform.machine()][0]]
+    assert ask(inner, f"{pairs},1,1,0,0", f"{pairs},30,1,0,0") == [errno.EFAULT, errno.EAFNOSUPPORT]
+
+
+def test_memory_that_cannot_be_counted_from_outside_is_refused(inner: list[str]) -> None:
+    place = twin_module.MACHINES[platform.machine()][0]
+    memfd, secret, vmsplice, shmget, semget, fcntl, _ = (each[place] for each in twin_module.COUNTED.values())
+    create = 0o1600
+    calls = {
+        f"{memfd},0,0": errno.ENOSYS,
+        f"{secret},0": errno.ENOSYS,
+        f"{vmsplice},0,0,0,0": errno.EPERM,
+        f"{shmget},0,65537,{create}": errno.EINVAL,
+        f"{shmget},0,0x100000001,{create}": errno.EINVAL,
+        f"{semget},0,251,{create}": errno.EINVAL,
+        f"{fcntl},0,1031,1048576": errno.EPERM,
+        f"{fcntl},0,1": 0,
+    }
+    assert ask(inner, *calls, options=("-m",)) == list(calls.values())
+    # Small segments and sets work: what is not ours to create is not removed, so they are only looked up.
+    assert ask(inner, f"{shmget},0x7ead,4096,0", f"{semget},0x7ead,4,0", options=("-m",)) == [errno.ENOENT] * 2
+    assert errno.ENOSYS not in ask(inner, f"{memfd},0,0", f"{semget},0x7ead,251,0")
+
+
+def test_buffers_of_sockets_stay_as_they_are(inner: list[str]) -> None:
+    grow = """
+import socket
+one, two = socket.socketpair()
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    before = one.getsockopt(socket.SOL_SOCKET, option)
+    one.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
+    print(one.getsockopt(socket.SOL_SOCKET, option) == before)
+one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+print(one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1)
+"""
+    done = run(inner, "-m", *EVERYWHERE, "--", sys.executable, "-IS", "-c", grow)
+    assert done.stdout.split() == ["True"] * 3, done
 
 
 def test_calls_of_another_machine_kill(inner: list[str], tmp_path: Path) -> None:
@@ -169,7 +216,7 @@ def test_the_table_for_each_machine_is_that_of_the_kernel() -> None:
         check=True,
     ).stdout
     tables = [dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)) for text in (own, generic)]
-    told = {**twin_module.REFUSED, **twin_module.JUDGED}
+    told = {**twin_module.REFUSED, **twin_module.JUDGED, **twin_module.COUNTED}
     for place in (0, 1) if platform.machine() == "x86_64" else (1,):
         table = tables[place] if platform.machine() == "x86_64" else tables[1]
         wrong = {

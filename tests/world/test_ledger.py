@@ -52,10 +52,10 @@ def test_a_dead_process_gives_back_what_it_held_but_not_what_it_spent(store: Sto
     kept = ledger(store)
     kept.reserve(line("a", 4.0, owner="gone"), [DAY])
     kept.spend("a", 1.0, "reported")
-    kept.reserve(line("u", 2.0, owner="gone"), [DAY])  # nobody knows what it spent: it is charged at what was held
+    kept.reserve(line("u", 2.0, owner="gone"), [DAY])  # nobody knows what it spent: that stays reserved
     after = ledger(store, dead=("gone",))
     assert after.reserve(line("b", 7.0), [DAY]) is None
-    assert after.held(DAY) == (3.0, 7.0)
+    assert after.held(DAY) == (1.0, 9.0)
 
 
 def test_an_attempt_that_is_taken_up_again_is_held_once(store: Store) -> None:
@@ -152,7 +152,10 @@ def test_whatever_happens_the_limit_holds(
         spent, reserved = kept.held(DAY)
         assert spent + reserved <= 10.0 + 1e-6
     ledger(store, dead=tuple(f"o{n}" for n in range(6))).release_dead(100.0)
-    assert kept.held(DAY)[1] == 0.0
+    assert all(each.settled is not None for each in kept.history())
+    assert kept.held(DAY)[1] == pytest.approx(
+        sum(each.reserved - each.spent for each in kept.history() if each.source == "unknown")
+    )
     store.close()
 
 
@@ -199,9 +202,10 @@ def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
     assert 0 < most <= 20.0 + 1e-6
     kept.release_dead(3.0)
     spent, reserved = kept.held(day)
-    assert reserved == 0.0
-    assert 0 < spent <= 20.0 + 1e-6
     lines = kept.history()
+    lost = [each for each in lines if each.status == "lost" and each.source == "unknown"]
+    assert reserved == pytest.approx(sum(each.reserved for each in lost))  # of those nobody knows what they spent
+    assert 0 < spent + reserved <= 20.0 + 1e-6
     assert all(each.settled is not None for each in lines)
     assert spent == pytest.approx(sum(each.spent for each in lines))
     assert len({each.attempt for each in lines}) == len(lines)

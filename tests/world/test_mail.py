@@ -90,7 +90,7 @@ def test_a_lease_ends_with_the_attempt_that_holds_it(mail: Mail, store: Store) -
     again = Reader("r", "build", "r-3")
     assert take(mail, 11, who=again) == []
     store.do(
-        "add_run", id="r", status="running", reason=None, plan=b"{}", created=0.0, owner=None, lease_until=0.0
+        "add_run", id="r", status="running", reason=None, plan=b"{}", created=0.0, owner=None, lease_until=0.0, clock=""
     )  # fmt: skip
     store.save_attempt(
         AttemptRecord(attempt=Attempt(id="r-2", agent="x"), run="r", node="build", phase="over", started=0.0)

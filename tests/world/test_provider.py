@@ -13,39 +13,33 @@ import pytest
 
 from corral.errors import BadRequest
 from corral.model import Tokens
-from corral.rules.metering import Meter
+from corral.rules.api_paths import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
 from corral.world.proxy.door import Limits
-from corral.world.proxy.provider import Key, Provider, Upstream
+from corral.world.proxy.provider import Denied, Key, Paths, Provider, Upstream
 from corral.world.proxy.secret import Mask, Secret
 from tests.rig import proxies
-from tests.rig.proxies import Certificates, Stream, answering, ask, curl, dial, serving
+from tests.rig.proxies import Certificates, Kept, Stream, answering, ask, curl, dial, serving
 
 REAL, PLACEHOLDER = "sk-real-0123456789abcdef", "corral-placeholder"
 KEY = Key(real=Secret(REAL), placeholder=PLACEHOLDER, query=("key",))
 
 
-class Kept:
-    """What was metered: sums by model, and answers that told nothing."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str | None, Tokens]] = []
-        self.missed: list[str | None] = []
-
-    @property
-    def sum(self) -> Tokens:
-        return sum((tokens for _, tokens in self.told), Tokens())
-
-    def meter(self, content_type: str) -> Meter:
-        return Meter(content_type, lambda model, tokens: self.told.append((model, tokens)), self.missed.append)
-
-
 def provider(
-    url: str, kept: Kept | None = None, *, key: Key | None = KEY, limits: Limits | None = None, ca: Path | None = None
+    url: str,
+    kept: Kept | None = None,
+    *,
+    key: Key | None = KEY,
+    limits: Limits | None = None,
+    ca: Path | None = None,
+    paths: Paths | None = None,
+    denied: Denied | None = None,
 ) -> Callable[[socket.socket], Provider]:
     def make(listener: socket.socket) -> Provider:
         upstream = Upstream(url, ca_file=str(ca) if ca else None)
-        return Provider(listener, upstream, key, (kept or Kept()).meter, limits=limits)
+        made = Provider(listener, upstream, key, kept or Kept(), limits=limits)
+        made.paths, made.denied = paths, denied
+        return made
 
     return make
 
@@ -100,7 +94,7 @@ def test_every_wire_format_gets_the_real_key_and_is_metered(path: str, stream: b
     assert request.body == asked
     assert kept.sum == Tokens(usage.input, usage.output, usage.cache_read, usage.cache_write)
     assert {model for model, _ in kept.told} == {"fake-model"}
-    assert kept.missed == []
+    assert kept.ended == [(True, True)]
 
 
 def test_an_answer_of_anthropic_is_metered_while_it_comes() -> None:
@@ -117,7 +111,7 @@ def test_an_answer_of_anthropic_is_metered_while_it_comes() -> None:
 
     with proxies.Upstream(streams) as upstream, serving(provider(upstream.url, kept)) as served:
         client = dial(served.port)
-        client.send(b"GET / HTTP/1.1\r\n\r\n")
+        client.send(b"POST / HTTP/1.1\r\n\r\n")
         client.until(b"message_start")  # it is not held back either
         client.until(b"\n\n")
         assert kept.told == [("m", Tokens(7, 1))]
@@ -376,7 +370,7 @@ def test_a_compressed_answer_passes_untouched() -> None:
         proxies.Upstream(answering(packed, head="200 OK\r\nContent-Encoding: gzip")) as upstream,
         serving(provider(upstream.url, kept)) as served,
     ):
-        done = curl("--raw", served.url, "-i")
+        done = curl("--raw", "-X", "POST", served.url, "-i")
     assert packed in done.stdout
     assert b"Content-Encoding: gzip" in done.stdout
     assert kept.told == [("m", Tokens(7, 3))]
@@ -393,6 +387,89 @@ def test_a_cut_stream_looks_cut_and_counts_what_was_said(turn: Turn) -> None:
     assert done.returncode == 18
     assert b"message_start" in done.stdout
     assert kept.sum == Tokens(100, 1)
+    assert kept.ended == [(True, False)]  # what it said after that is not known
+
+
+# --- what cannot be priced
+
+STREAM = "200 OK\r\nContent-Type: text/event-stream"
+NO_USAGE = b'data: {"model":"m","choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n'
+USAGE = b'{"model":"m","usage":{"prompt_tokens":7,"completion_tokens":3}}'
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "ended"),
+    [
+        (STREAM, NO_USAGE, (True, False)),
+        ("200 OK\r\nContent-Type: application/json", b'{"id":"batch_1","status":"validating"}', (True, False)),
+        ("200 OK\r\nContent-Encoding: br", USAGE[::-1], (True, False)),
+        ("200 OK\r\nContent-Encoding: gzip", USAGE, (True, False)),
+        ("200 OK", b"", (True, False)),
+        ("200 OK", USAGE, (True, True)),
+        ("400 Bad Request", USAGE, (False, False)),
+        ("500 Failed", b"", (False, False)),
+    ],
+)
+def test_each_request_that_may_cost_money_is_counted_once(head: str, body: bytes, ended: tuple[bool, bool]) -> None:
+    kept = Kept()
+    with proxies.Upstream(answering(body, head=head)) as upstream, serving(provider(upstream.url, kept)) as served:
+        ask(served.port, "POST /v1/chat/completions HTTP/1.1\nContent-Length: 2\n\n{}")
+        ask(served.port, "GET /v1/models HTTP/1.1\n\n")
+        served.empty()
+    assert kept.ended == [ended]
+
+
+@pytest.mark.parametrize("after", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hi\n\n"])
+def test_a_client_that_leaves_before_the_answer_ends_is_counted(after: bytes) -> None:
+    kept, asked, gone = Kept(), threading.Event(), threading.Event()
+
+    def slow(stream: Stream) -> None:
+        stream.until(b"\r\n\r\n{}")
+        stream.send(after)
+        asked.set()
+        gone.wait(60)
+
+    with proxies.Upstream(slow) as upstream, serving(provider(upstream.url, kept)) as served:
+        client = dial(served.port)
+        client.send(b"POST /v1/messages HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert asked.wait(60)
+        if after:
+            client.until(b": hi")
+        client.close()
+        served.empty()
+        gone.set()
+    assert kept.ended == [(True, False)]
+
+
+def test_a_provider_that_is_not_there_costs_nothing() -> None:
+    kept = Kept()
+    with proxies.Upstream(lambda _: None) as upstream, serving(provider(upstream.url, kept)) as served:
+        assert b" 502 " in ask(served.port, "POST / HTTP/1.1\nContent-Length: 2\n\n{}").split(b"\r\n")[0]
+        served.empty()
+    assert kept.ended == [(False, False)]
+
+
+# --- what passes
+
+
+def test_only_what_an_agent_needs_passes_with_the_key() -> None:
+    denied: list[tuple[str, str]] = []
+    paths = api_paths("codex", "OPENAI_BASE_URL", ("GET /v1/batches/*",))
+    seen: list[bytes] = []
+    with proxies.Upstream(answering(seen=seen)) as upstream:
+        make = provider(f"{upstream.url}/v1", paths=paths, denied=lambda asked, why: denied.append((asked, why)))
+        with serving(make) as served:
+            for line in ("GET /files", "DELETE /files/f1", "POST /batches", "GET /models/../files", "PUT /responses"):
+                got = ask(served.port, f"{line} HTTP/1.1\nAuthorization: Bearer {PLACEHOLDER}\n\n")
+                assert got.split(b" ")[1] in (b"403", b"400"), line
+            override = f"X-HTTP-Method-Override: DELETE\nAuthorization: Bearer {PLACEHOLDER}\n"
+            assert b" 200 " in ask(served.port, f"GET /models/m?x=1 HTTP/1.1\n{override}\n")
+            assert b" 200 " in ask(served.port, "POST /responses HTTP/1.1\nContent-Length: 0\n\n")
+            assert b" 200 " in ask(served.port, "GET /v1/batches/b1 HTTP/1.1\n\n")
+    assert upstream.came == 3
+    assert b"override" not in seen[0].lower()
+    assert [asked for asked, _ in denied] == ["GET /files", "DELETE /files/f1", "POST /batches", "PUT /responses"]
+    assert 'to allow it: [agents.codex] paths = ["GET /files"]' in denied[0][1]
 
 
 def test_an_upstream_that_hangs_is_given_up() -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from corral.model import Tokens
-from corral.rules.metering import Meter
+from corral.rules.api_paths import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
 from corral.world.proxy.provider import Key, Provider, Upstream
 from corral.world.proxy.secret import Secret
 from tests.rig.agents import programs
-from tests.rig.proxies import serving
+from tests.rig.proxies import Kept, serving
 
 pytestmark = pytest.mark.slow  # real programs
 
 REAL, PLACEHOLDER = "sk-real-0123456789abcdef", "sk-corral-placeholder-0123"
+ADDRESSES = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL", "gemini": "GOOGLE_GEMINI_BASE_URL"}
 Start = Callable[[str, Path], tuple[Sequence[str], dict[str, str]]]
 
 
@@ -89,7 +89,7 @@ def test_a_real_agent_works_with_a_placeholder(agent: str, tmp_path: Path) -> No
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
-    told: list[Tokens] = []
+    kept, denied = Kept(), list[str]()
     turns = [
         Turn(
             text="I look around.",
@@ -101,9 +101,9 @@ def test_a_real_agent_works_with_a_placeholder(agent: str, tmp_path: Path) -> No
 
     def make(listener: socket.socket) -> Provider:
         key = Key(real=Secret(REAL), placeholder=PLACEHOLDER, needed=True)
-        return Provider(
-            listener, Upstream(model.url), key, lambda kind: Meter(kind, lambda _, tokens: told.append(tokens))
-        )
+        made = Provider(listener, Upstream(model.url), key, kept)
+        made.paths, made.denied = api_paths(agent, ADDRESSES[agent], ()), lambda asked, _: denied.append(asked)
+        return made
 
     with ScriptedModel(turns) as model, serving(make) as served:
         argv, env = start(served.url, home)
@@ -127,7 +127,9 @@ def test_a_real_agent_works_with_a_placeholder(agent: str, tmp_path: Path) -> No
     for file in home.rglob("*"):
         with contextlib.suppress(OSError):
             assert not file.is_file() or REAL.encode() not in file.read_bytes()
-    spent = sum(told, Tokens())
+    assert denied == []
+    assert set(kept.ended) == {(True, True)}
+    spent = kept.sum
     assert spent.cache_read == 300
     assert spent.input >= 1020
     assert spent.output >= 56

@@ -1,5 +1,7 @@
 """The store: what is written reads back, leases are exclusive, other processes are heard at once, trouble is told."""
 
+import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -10,12 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest, StoreTrouble
+from corral.errors import BadRequest, StoreTrouble, TakenOver
 from corral.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
 from corral.flow import AgentChoice, Task
 from corral.model import Attempt, AttemptRecord, CheckResult, Failure, RunPlan, RunRecord, Tokens
 from corral.rules import naming, strategies
+from corral.world import fence, process
+from corral.world.fence import Fence
 from corral.world.notice import Bell
+from corral.world.process import Start
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 from tests.rig.tries import tries
 
@@ -95,11 +101,39 @@ def test_a_lease_has_one_owner_until_it_runs_out_or_is_known_dead(store: Store) 
     assert not store.take_lease("aaa1", "you", now=5, until=15)
     assert store.renew_lease("aaa1", "me", 20)
     assert not store.renew_lease("aaa1", "you", 20)
-    assert store.take_lease("aaa1", "you", now=5, until=15, dead="me")
+    assert store.take_lease("aaa1", "you", now=5, until=15, loser="me")
     assert not store.renew_lease("aaa1", "me", 30)
     assert store.take_lease("aaa1", "she", now=16, until=30)
     store.release_lease("aaa1", "she")
     assert store.take_lease("aaa1", "me", now=17, until=30)
+
+
+def test_an_owner_that_lost_its_run_writes_nothing_more_and_starts_nothing(store: Store, tmp_path: Path) -> None:
+    assert store.take_lease("aaa1", "me", now=0, until=10)
+    assert store.take_lease("aaa1", "me", now=1, until=11)  # the same owner: the same epoch
+    assert store.epoch("aaa1") == 2
+    mine = Fence("aaa1", 2, store.epoch)
+    record = AttemptRecord(attempt=Attempt(id="aaa1-1", agent="a"), run="aaa1", node="main")
+    with fence.entered(mine):
+        store.save_attempt(record)
+        store.note("aaa1", Said("late"), at=1.0)
+    other = Store(tmp_path)
+    assert other.take_lease("aaa1", "you", now=12, until=30)
+    with fence.entered(mine):
+        for write in (
+            lambda: store.move_run("aaa1", "done", None, 1.0),
+            lambda: store.save_attempt(record),
+            lambda: Ledger(store, lambda _: None).spend("aaa1-1", 1.0, "reported"),
+            store.flush,
+            lambda: asyncio.run(process.run(Start(argv=["touch", str(tmp_path / "started")], env={}))),
+        ):
+            with pytest.raises(TakenOver, match="another process has taken over run aaa1"):
+                write()
+    store.close()
+    assert not (tmp_path / "started").exists()
+    assert (other.run("aaa1").status, other.run("aaa1").epoch, other.events("aaa1")) == ("queued", 3, [])
+    with contextlib.closing(sqlite3.connect(tmp_path / "corral.db")) as database:
+        assert database.execute("SELECT epoch FROM attempts").fetchall() == [(2,)]
 
 
 WRITER = """

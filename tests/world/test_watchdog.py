@@ -7,11 +7,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corral.model import Level
-from corral.world import process, watchdog
+from corral.world import hidden_memory, process, watchdog
 from corral.world.process import Limits
 from corral.world.sandbox.confine import confine
 from corral.world.watchdog import Ceiling, DiskUse
@@ -78,9 +79,9 @@ def test_a_large_tree_is_measured_in_several_turns(tmp_path: Path) -> None:
     assert DiskUse([tmp_path / "no such folder"]).measure() == 0
 
 
-async def watched(folder: Path, level: Level, script: str, ceiling: Ceiling) -> str:
+async def watched(folder: Path, level: Level, script: str, ceiling: Ceiling, **more: Any) -> str:
     """Run a script in a box until the watchdog barks."""
-    box, stop = box_in(folder), asyncio.Event()
+    box, stop = box_in(folder, **more), asyncio.Event()
     with confine(["sh", "-c", script], box, level, tag=f"watched-{os.getpid()}") as start:
         running = asyncio.create_task(
             process.follow(start, Limits(grace_seconds=0.1), lambda *_: None, lambda *_: None, stop)
@@ -112,3 +113,107 @@ def test_it_tells_what_a_box_has_too_much_of(
 def test_what_lies_in_the_boxs_own_tmp_is_memory(open_folder: Path) -> None:
     script = "head -c 60000000 /dev/zero > /tmp/much; sleep 987"
     assert asyncio.run(watched(open_folder, "strict", script, Ceiling(memory_mb=50))) == "memory"
+
+
+FILL = """
+def fill(one, much):
+    one.setblocking(False)
+    try:
+        while True: one.send(much)
+    except BlockingIOError: pass
+"""
+#: Memory that no process shows; each keeps about 150 MB, far more than the 60 MB that are allowed.
+HIDDEN = {
+    "unix": FILL + """
+for _ in range(800):
+    pair = socket.socketpair(); pair[0].setsockopt(1, 7, 4 << 20); fill(pair[0], bytes(65536)); kept.append(pair)
+""",
+    "unix, sender gone": FILL + """
+for _ in range(800):
+    one, two = socket.socketpair(); fill(one, b"x"); one.close(); kept.append(two)
+""",
+    "unix, in flight": FILL + """
+for _ in range(40):
+    way = socket.socketpair(); kept.append(way)
+    for _ in range(10):
+        pair = socket.socketpair(); fill(pair[0], bytes(65536)); fill(pair[1], bytes(65536))
+        socket.send_fds(way[0], [b"x"], [each.fileno() for each in pair])
+        pair[0].close(); pair[1].close()
+""",
+    "tcp": FILL + """
+door = socket.create_server(("127.0.0.1", 0))
+for _ in range(60):
+    one = socket.create_connection(door.getsockname()); fill(one, bytes(65536)); kept.append((one, door.accept()))
+""",
+    "udp": """
+for _ in range(800):
+    one = socket.socket(type=socket.SOCK_DGRAM); one.bind(("127.0.0.1", 0)); kept.append(one)
+    for _ in range(20): one.sendto(bytes(30000), one.getsockname())
+""",
+    "pipes": """
+for _ in range(4000):
+    into = os.pipe()[1]; os.set_blocking(into, False)
+    try:
+        while True: os.write(into, bytes(4096))
+    except BlockingIOError: pass
+""",
+    "shm": """
+libc.shmat.restype = ctypes.c_void_p
+for _ in range(2400):
+    place = ctypes.c_void_p(libc.shmat(libc.shmget(0, 65536, 0o1600), None, 0))
+    ctypes.memset(place, 1, 65536); libc.shmdt(place)
+""",
+    "sem": "for _ in range(8000): libc.semget(0, 250, 0o1600)",
+    "msg": """
+letter = ctypes.create_string_buffer(b"x", 8200)
+for _ in range(8000):
+    queue = libc.msgget(0, 0o1600); libc.msgsnd(queue, letter, 8192, 0o4000); libc.msgsnd(queue, letter, 8192, 0o4000)
+""",
+    "empty files": "for number in range(100_000): os.mkdir(f'/tmp/{number}')",
+    "page tables": """
+libc.mmap.restype = ctypes.c_void_p
+place = libc.mmap(None, ctypes.c_size_t(80 << 30), 1, 0x4022, -1, ctypes.c_size_t(0))
+libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(80 << 30), 15)
+for number in range(40 << 10): ctypes.string_at(place + (number << 21), 1)
+""",
+}  # fmt: skip
+KEEP = "import ctypes, os, socket, time\nkept, libc = [], ctypes.CDLL(None)\n{kind}\ntime.sleep(987)"
+
+
+@pytest.mark.parametrize("kind", list(HIDDEN))
+def test_memory_that_no_process_shows_counts(open_folder: Path, kind: str) -> None:
+    (open_folder / "keep.py").write_text(KEEP.format(kind=HIDDEN[kind]))
+    more: dict[str, Any] = {"memory_mb": 4000, "network": False, "readable": (open_folder / "keep.py",)}
+    script = f"exec /usr/bin/python3 {open_folder}/keep.py"
+    assert asyncio.run(watched(open_folder, "strict", script, Ceiling(memory_mb=60), **more)) == "memory"
+
+
+def test_much_that_is_open_and_empty_is_no_memory(open_folder: Path) -> None:
+    """Sockets alone make it look closer, and what it finds is little."""
+    (open_folder / "keep.py").write_text(
+        KEEP.format(kind="for _ in range(500): kept.append(socket.socketpair())\nopen('ready', 'w').close()")
+    )
+    more: dict[str, Any] = {"memory_mb": 4000, "network": False, "readable": (open_folder / "keep.py",)}
+
+    async def look() -> None:
+        script = f"exec /usr/bin/python3 {open_folder}/keep.py"
+        watching = asyncio.create_task(watched(open_folder, "strict", script, Ceiling(memory_mb=60), **more))
+        await asyncio.to_thread(until, (open_folder / "work" / "ready").exists, "all are open")
+        done, _ = await asyncio.wait({watching}, timeout=2)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert not done
+
+    asyncio.run(look())
+
+
+def test_a_machine_without_memory_ends_a_box_that_may_have_taken_it() -> None:
+    def starved(at_start: int, now: int) -> bool:
+        return hidden_memory.is_starved(at_start=at_start, now=now, floor=256, limit=4096)
+
+    assert starved(8000, 200)
+    assert starved(1000, 200)  # a small machine: less than the limit is all there is
+    assert not starved(8000, 3000)  # there is enough left, whoever took the rest
+    assert not starved(300, 200)  # there was little before it came
+    assert 256 << 20 <= hidden_memory.floor_bytes() <= 1 << 30
+    assert (hidden_memory.available_bytes() or 0) > 0

@@ -12,11 +12,14 @@ from corral.agents import acp_wire as wire
 from corral.agents import trouble
 from corral.agents.acp_presets import Preset
 from corral.agents.acp_tools import Tools
+from corral.agents.printed_json import UNREADABLE, decode
+from corral.agents.usage import reported_tokens
 from corral.events import AgentEvent, Asked, Ended, Filled, Heeded, Planned, Said, Spent, Started, Step, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.numbers import token_count, usd_or_none
 
 Heard = AgentEvent | Line | HangUp
-BAD = (msgspec.DecodeError, UnicodeError)
+
 STOPPED: dict[str, Failure] = {
     "max_tokens": Failure("context_too_long", "it used up the tokens of its answer before it was done"),
     "max_turn_requests": Failure("bad_output", "it used up its turns before it was done"),
@@ -45,13 +48,13 @@ class AcpConversation:
         if self._over or not line.strip():
             return []
         try:
-            message = wire.MESSAGE.decode(line)
-        except BAD:
+            message = decode(wire.MESSAGE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         if isinstance(message.method, str):
             try:
                 return self._told(message.method, message)
-            except BAD:
+            except UNREADABLE:
                 wrong = [] if message.id is UNSET else [wire.refusal(message.id, wire.BAD_PARAMETERS, "not understood")]
                 return [Unparsed(line), *wrong]
         method = self._waiting.pop(bytes(message.id), None) if message.id is not UNSET else None
@@ -61,7 +64,7 @@ class AcpConversation:
             return self._refused(method, message.error)
         try:
             return self._answered(method, message.result)
-        except BAD:
+        except UNREADABLE:
             return self._end(Ended(ok=False, error=Failure("bad_output", f"its answer to {method} is not ACP")))
 
     def tell(self, order: Telling) -> list[Line]:
@@ -108,7 +111,7 @@ class AcpConversation:
             case "session/new" | "session/load":
                 return self._opened(msgspec.json.decode(result, type=wire.Opened | None) or wire.Opened())
             case "session/prompt":
-                return self._turned(msgspec.json.decode(result, type=wire.Turned))
+                return self._turned(decode(wire.TURNED, result))
             case _:
                 return [self._next()]
 
@@ -186,7 +189,8 @@ class AcpConversation:
         login_needed = problem.code == wire.LOGIN_NEEDED
         if login_needed and method == "session/new" and (login := self._login()):
             return [login]
-        known = problem.code if 400 <= problem.code <= 599 else None
+        code = token_count(problem.code)
+        known = code if 400 <= code <= 599 else None
         status = 401 if login_needed or method == "authenticate" else known
         said = self._pause()
         words = wire.problem_words(problem) or f"it refused {method}"
@@ -227,7 +231,7 @@ class AcpConversation:
         if usage and turn == Tokens():
             turn = self._counted(usage)
         elif counted and turn == Tokens():
-            turn = Tokens(counted.input_tokens, counted.output_tokens)
+            turn = reported_tokens(counted.input_tokens, counted.output_tokens)
         if self._preset.tokens != "no":
             self._tokens = turn if self._preset.tokens == "whole" else self._tokens + turn
 
@@ -240,10 +244,10 @@ class AcpConversation:
     def _told(self, method: str, message: wire.Message) -> list[Heard]:
         if message.id is UNSET:
             # What it tells while it opens a session is the past: that of a session it has loaded.
-            return [*self._updated(wire.UPDATED.decode(message.params).update)] if self._hears(method) else []
+            return [*self._updated(decode(wire.UPDATED, message.params).update)] if self._hears(method) else []
         if method != "session/request_permission":
             return [wire.refusal(message.id, wire.NO_SUCH_METHOD, f"corral does not offer {method}")]
-        permission = wire.PERMISSION.decode(message.params)
+        permission = decode(wire.PERMISSION, message.params)
         told, question, choice = self._tools.ask(permission)
         if self._task.asks and choice and choice.kind.startswith("allow"):
             ask = bytes(message.id).decode(errors="replace")
@@ -266,10 +270,10 @@ class AcpConversation:
                 return [*self._pause(), Planned(tuple(Step(each.content, each.status) for each in update.entries))]
             case "usage_update":
                 paused = [] if self._message else self._pause()  # without names of messages, this parts them
-                paused += [Filled(update.used, update.size)] if update.used else []
+                paused += _filled(update)
                 if not update.cost or update.cost.currency != "USD":
                     return paused
-                self._usd = update.cost.amount
+                self._usd = usd_or_none(update.cost.amount)
                 return [*paused, *self._spent()]
             case _:
                 return []
@@ -292,9 +296,18 @@ class AcpConversation:
         return [Said(text)] if text else []
 
     def _counted(self, usage: wire.Usage) -> Tokens:
-        read, written = usage.cached_read_tokens or 0, usage.cached_write_tokens or 0
-        cached = read + written if self._preset.counts_cached else 0
-        return Tokens(usage.input_tokens - cached, usage.output_tokens, read, written)
+        return reported_tokens(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_read_tokens,
+            usage.cached_write_tokens,
+            counts_cached=self._preset.counts_cached,
+        )
+
+
+def _filled(update: wire.Update) -> list[AgentEvent]:
+    used, size = token_count(update.used), token_count(update.size)
+    return [Filled(used, size or None)] if used else []
 
 
 def _outcome(choice: wire.Choice | None) -> dict[str, object]:

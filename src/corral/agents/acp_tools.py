@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from corral.agents import acp_wire as wire
+from corral.agents.printed_json import UNREADABLE
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, ToolReturned
 
@@ -126,6 +127,6 @@ _OUTPUT = msgspec.json.Decoder(str | _Output)
 def _output(raw: Raw) -> str:
     try:
         told = _OUTPUT.decode(raw)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return ""
     return told if isinstance(told, str) else told.output or told.content or told.message

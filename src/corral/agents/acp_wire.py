@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from corral.adapter import Line, McpServer
+from corral.agents.printed_json import UNREADABLE, decode
 
 VERSION = 1
 NO_SUCH_METHOD, BAD_PARAMETERS, LOGIN_NEEDED = -32601, -32602, -32000
@@ -19,7 +20,7 @@ class Camel(Struct, rename="camel"):
 
 
 class Problem(Struct):
-    code: int = 0
+    code: object = 0
     message: str = ""
     data: Raw = Raw(b"")
 
@@ -100,15 +101,15 @@ class Opened(Camel):
 
 
 class Usage(Camel):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_read_tokens: int | None = None
-    cached_write_tokens: int | None = None
+    input_tokens: object = 0
+    output_tokens: object = 0
+    cached_read_tokens: object = None
+    cached_write_tokens: object = None
 
 
 class Count(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: object = 0
+    output_tokens: object = 0
 
 
 class Quota(Struct):
@@ -148,7 +149,7 @@ class Place(Struct):
 
 
 class Money(Struct):
-    amount: float = 0.0
+    amount: object = 0.0
     currency: str = ""
 
 
@@ -176,8 +177,8 @@ class Update(Camel):
     locations: list[Place] | None = None
     entries: list[PlanStep] = field(default_factory=list[PlanStep])
     cost: Money | None = None
-    used: int | None = None
-    size: int | None = None
+    used: object = None
+    size: object = None
     meta: Raw = field(name="_meta", default=Raw(b""))
 
 
@@ -204,6 +205,7 @@ class _Value(Struct):
 MESSAGE = msgspec.json.Decoder(Message)
 UPDATED = msgspec.json.Decoder(Updated)
 PERMISSION = msgspec.json.Decoder(Permission)
+TURNED = msgspec.json.Decoder(Turned)
 _META = msgspec.json.Decoder(Meta)
 _TURN_META = msgspec.json.Decoder(TurnMeta)
 _PIECES = msgspec.json.Decoder(list[Piece])
@@ -215,15 +217,15 @@ _VALUES = msgspec.json.Decoder(list[_Value])
 def meta(raw: Raw) -> Meta:
     """Read what programs add of their own; nobody promises what stands there."""
     try:
-        return _META.decode(raw)
-    except (msgspec.DecodeError, UnicodeError):
+        return decode(_META, raw)
+    except UNREADABLE:
         return Meta()
 
 
 def quota(raw: Raw) -> Count | None:
     try:
-        told = _TURN_META.decode(raw).quota
-    except (msgspec.DecodeError, UnicodeError):
+        told = decode(_TURN_META, raw).quota
+    except UNREADABLE:
         return None
     return told.token_count if told else None
 
@@ -231,14 +233,14 @@ def quota(raw: Raw) -> Count | None:
 def pieces(raw: Raw) -> list[Piece]:
     try:
         return _PIECES.decode(raw)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return []
 
 
 def text(raw: Raw) -> str:
     try:
         return _TEXT.decode(raw).text
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return ""
 
 
@@ -246,7 +248,7 @@ def values(option: Option) -> list[str]:
     """List what an option may be set to; some agents put the values into groups."""
     try:
         found = _VALUES.decode(option.options)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return []
     every = [value for each in found for value in (each, *each.options)]
     return [value.value for value in every if value.value is not None]
@@ -259,7 +261,7 @@ def problem_words(problem: Problem) -> str:
     try:
         data = _DATA.decode(raw)
         more = data if isinstance(data, str) else data.details or data.message or more
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         pass  # in a form of its own: told as it stands
     return f"{problem.message}: {more}" if more and more != problem.message else problem.message
 

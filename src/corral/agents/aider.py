@@ -7,8 +7,10 @@ from collections import deque
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
+from corral.agents.usage import reported_tokens
 from corral.events import AgentEvent, Changed, Ended, Said, Spent
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.numbers import usd_or_none
 
 PROMPT_FILE = ".aider/prompt.txt"
 #: A fresh price list, so that it does not fetch one.
@@ -121,14 +123,14 @@ class AiderConversation:
     def _spent(self, used: re.Match[str]) -> Spent:
         self._answered, self._trouble, self._misfit = True, "", ""
         hit = _number(used[3], used[4])
-        self._tokens += Tokens(_number(used[1], used[2]) - hit, _number(used[5], used[6]), hit)
+        sent, received = _number(used[1], used[2]), _number(used[5], used[6])
+        self._tokens += reported_tokens(sent, received, hit, counts_cached=True)
         cost = _SESSION_COST.search(used[7])
-        usd = float(cost[1]) if cost and cost[1].count(".") <= 1 and cost[1] != "." else None
-        return Spent(self._tokens, usd)
+        return Spent(self._tokens, usd_or_none(cost[1]) if cost else None)
 
 
-def _number(digits: str | None, unit: str | None) -> int:
+def _number(digits: str | None, unit: str | None) -> float:
     try:
-        return round(float((digits or "0").replace(",", "")) * {"k": 1000, "M": 1_000_000}.get(unit or "", 1))
+        return round(float((digits or "0").replace(",", "")) * {"k": 1000, "M": 1_000_000}.get(unit or "", 1), 3)
     except ValueError:
-        return 0
+        return 0.0

@@ -25,6 +25,7 @@ from corral.adapter import (
     Telling,
 )
 from corral.agents import trouble
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Heard
 from corral.errors import BadRequest
 from corral.events import AgentEvent, Ended, Heeded, Said, Started
@@ -113,7 +114,7 @@ def _input_file(spec: str) -> str:
 class _Phase(Struct):
     phase: str
     message: str = ""
-    progress: float | None = None
+    progress: object = None
     subtask: str | None = None
 
 
@@ -150,6 +151,9 @@ class _Plan(Struct):
 
     def _qa(self) -> str:
         return self.qa_signoff.status.replace("_", " ") if self.qa_signoff else ""
+
+
+_PHASE = msgspec.json.Decoder(_Phase)
 
 
 class AutoClaudeConversation:
@@ -196,12 +200,12 @@ class AutoClaudeConversation:
 
     def _phase(self, text: str) -> list[Heard]:
         try:
-            phase = msgspec.json.decode(text.strip(), type=_Phase)
-        except (msgspec.DecodeError, UnicodeError):
+            phase = decode(_PHASE, text.strip())
+        except UNREADABLE:
             return [Said(text)]
         self._last = phase
         about = f" ({phase.subtask})" if phase.subtask else ""
-        progress = f", {phase.progress:.0f} %" if phase.progress is not None else ""
+        progress = _share(phase.progress)
         return [Said(f"{phase.phase.replace('_', ' ')}{about}: {phase.message}{progress}")]
 
     def _heeded(self, left: bytes) -> list[AgentEvent]:
@@ -228,8 +232,13 @@ class AutoClaudeConversation:
         ]
 
 
+def _share(progress: object) -> str:
+    known = isinstance(progress, int | float) and 0 <= progress <= 100
+    return f", {progress:.0f} %" if known else ""
+
+
 def _plan(content: bytes) -> _Plan | None:
     try:
         return msgspec.json.decode(content, type=_Plan)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return None

@@ -10,8 +10,10 @@ from msgspec import Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
 from corral.agents import trouble
+from corral.agents.printed_json import UNREADABLE, decode
+from corral.agents.usage import reported_tokens
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import ErrorClass, Tokens
+from corral.model import ErrorClass
 
 MOST_TOOL_OUTPUT = 2000
 SCHEMA = ".codex/output.json"  #: below HOME
@@ -140,7 +142,7 @@ class _Item(Struct):
     status: str = ""
     command: str = ""
     aggregated_output: str = ""
-    exit_code: int | None = None
+    exit_code: object = None
     changes: list[_Change] = field(default_factory=list[_Change])
     server: str = ""
     tool: str = ""
@@ -149,10 +151,10 @@ class _Item(Struct):
 
 
 class _Usage(Struct):
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    cache_write_input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: object = 0
+    cached_input_tokens: object = 0
+    cache_write_input_tokens: object = 0
+    output_tokens: object = 0
 
 
 class _Line(Struct):
@@ -178,8 +180,8 @@ class CodexConversation:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            message = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            message = decode(_DECODE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         match message.type:
             case "thread.started":
@@ -216,7 +218,7 @@ class CodexConversation:
     def _well(self, usage: _Usage) -> list[AgentEvent]:
         self._ended = True
         read, written = usage.cached_input_tokens, usage.cache_write_input_tokens
-        tokens = Tokens(usage.input_tokens - read - written, usage.output_tokens, read, written)
+        tokens = reported_tokens(usage.input_tokens, usage.output_tokens, read, written, counts_cached=True)
         return [Spent(tokens), trouble.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
 
     def _completed(self, item: _Item) -> list[AgentEvent]:

@@ -11,10 +11,12 @@ import msgspec
 from msgspec import structs
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.agents.printed_json import UNREADABLE, decode_value
 from corral.agents.protocol import Conversation, Heard
 from corral.errors import BadRequest
 from corral.events import AgentEvent, Ended, Limited, Said, Spent, Unparsed
-from corral.model import ErrorClass, Failure, Tokens
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, ErrorClass, Failure, Tokens
+from corral.model.numbers import token_count, usd_or_none
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
@@ -179,8 +181,8 @@ class _Json(_Text):
             return []
         self._closed = True  # it should be whole now; it is tried once, not again for each line of something else
         try:
-            value = msgspec.json.decode("\n".join(self._kept))
-        except (msgspec.DecodeError, UnicodeError):
+            value = decode_value("\n".join(self._kept))
+        except UNREADABLE:
             return []
         return self._spends([value])
 
@@ -195,8 +197,8 @@ class _Json(_Text):
     def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._kept)
         try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError):
+            value = decode_value(text)
+        except UNREADABLE:
             return [_crashed(end.code, end.stderr, text) if end.code else _bad("it did not print JSON", text)]
         return self._judge([value], end.code, end.stderr)
 
@@ -227,8 +229,8 @@ class _JsonLines(_Json):
         if not line.strip():
             return []
         try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            value = decode_value(line)
+        except UNREADABLE:
             return [Unparsed(line)]
         self._last = value
         for name in self._named:
@@ -298,35 +300,23 @@ def _group(pattern: str | None, text: str) -> str | None:
 
 
 def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEvent]:
-    usd = _number(cost)
+    usd = usd_or_none(cost)
     if usd is not None and profile.cost_unit == "cents":
         usd /= 100
-    counted = Tokens()
     if isinstance(tokens, dict):
         table = cast("dict[str, object]", tokens)
-        counted = Tokens(
-            *(
-                int(_number(table.get(key) or table.get(f"{key}_tokens")) or 0)
-                for key in ("input", "output", "cache_read", "cache_write")
-            )
-        )
-    elif (number := _number(tokens)) is not None:
-        counted = Tokens(output=int(number))
+        named = ("input", "output", "cache_read", "cache_write")
+        counted = Tokens(*(token_count(table.get(key) or table.get(f"{key}_tokens")) for key in named))
+    else:
+        counted = Tokens(output=token_count(tokens))
     return [Spent(counted, usd)] if usd is not None or counted != Tokens() else []
-
-
-def _number(value: object) -> float | None:
-    try:
-        number = float(value) if isinstance(value, str | int | float) else float("nan")
-    except (TypeError, ValueError):
-        return None
-    return number if 0 <= number < float("inf") else None
 
 
 def _crashed(code: int, stderr: str, text: str) -> Ended:
     words = (stderr.strip() or text.strip()).splitlines()
     reason = f": {words[-1][:300]}" if words else ""
-    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}"))
+    hint = NOT_STARTED_HINT if code in NOT_STARTED else ""
+    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
 
 
 def _bad(why: str, text: str) -> Ended:

@@ -7,6 +7,7 @@ from msgspec import Raw, Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import mcp, trouble
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.shown import shown
 from corral.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass
@@ -83,7 +84,7 @@ class _Result(Struct):
 
 
 class _Shell(Struct):
-    exitCode: int | None = None  # noqa: N815 -- as it is called
+    exitCode: object = None  # noqa: N815 -- as it is called
 
 
 class _Data(Struct):
@@ -97,14 +98,14 @@ class _Data(Struct):
     error: Raw = Raw(b"")
     fileEdits: list[_Edit] = field(default_factory=list[_Edit])  # noqa: N815
     message: str = ""
-    statusCode: int | None = None  # noqa: N815
+    statusCode: object = None  # noqa: N815
 
 
 class _Line(Struct):
     type: str
     data: Raw = Raw(b"{}")
     sessionId: str | None = None  # noqa: N815
-    exitCode: int | None = None  # noqa: N815
+    exitCode: object = None  # noqa: N815
 
 
 class _Problem(Struct):
@@ -128,13 +129,13 @@ class CopilotConversation:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            message = _DECODE.decode(line)
+            message = decode(_DECODE, line)
             if message.type == "result":
                 return self._result(message)
             if message.type not in READ:
                 return []
-            data = _DECODE_DATA.decode(message.data)
-        except (msgspec.DecodeError, UnicodeError):
+            data = decode(_DECODE_DATA, message.data)
+        except UNREADABLE:
             return [Unparsed(line)]
         return self._read(message.type, data)
 
@@ -176,15 +177,17 @@ class CopilotConversation:
             return [started, *self._failed(self._trouble)]
         if message.exitCode == 0:
             return [started, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
-        return [started, *trouble.no_result("copilot", message.exitCode or 1, "", text=self._said, hints=HINTS)]
+        code = message.exitCode if isinstance(message.exitCode, int) else 1
+        return [started, *trouble.no_result("copilot", code or 1, "", text=self._said, hints=HINTS)]
 
     def _failed(self, data: _Data) -> list[AgentEvent]:
         message = data.message or "copilot reported an error"
-        return trouble.failed(data.statusCode, message, text=self._said, hints=HINTS)
+        status = data.statusCode if isinstance(data.statusCode, int) else None
+        return trouble.failed(status, message, text=self._said, hints=HINTS)
 
 
 def _problem(error: Raw) -> _Problem:
     try:
         return _DECODE_PROBLEM.decode(error) if bytes(error) else _Problem()
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return _Problem(bytes(error).decode(errors="replace"))

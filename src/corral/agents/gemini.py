@@ -7,9 +7,11 @@ from msgspec import Raw, Struct
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import mcp, trouble
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.shown import shown
+from corral.agents.usage import reported_tokens
 from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
-from corral.model import ErrorClass, Tokens
+from corral.model import ErrorClass
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write_file", "replace", "edit")
@@ -105,9 +107,9 @@ class _Problem(Struct):
 
 
 class _Stats(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached: int = 0
+    input_tokens: object = 0
+    output_tokens: object = 0
+    cached: object = 0
 
 
 class _Line(Struct):
@@ -142,8 +144,8 @@ class GeminiConversation:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            message = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            message = decode(_DECODE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         if message.type == "message":
             if message.role == "assistant":
@@ -198,7 +200,7 @@ class GeminiConversation:
 
     def _result(self, message: _Line) -> list[AgentEvent]:
         stats = message.stats or _Stats()
-        spent = Spent(Tokens(stats.input_tokens - stats.cached, stats.output_tokens, stats.cached))
+        spent = Spent(reported_tokens(stats.input_tokens, stats.output_tokens, stats.cached, counts_cached=True))
         if message.status == "success":
             self._ended = True
             return [spent, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]

@@ -7,10 +7,13 @@ from msgspec import Raw, Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Form, McpServer, Provider
 from corral.agents import opencode_go, trouble
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.shown import shown
+from corral.agents.usage import reported_tokens, total_usd
 from corral.errors import BadRequest
 from corral.events import AgentEvent, CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.numbers import token_count
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write", "edit", "multiedit", "patch", "apply_patch")
@@ -128,19 +131,21 @@ def _server(server: McpServer) -> dict[str, object]:
 
 
 def _filled(used: _Tokens | None) -> list[AgentEvent]:
-    tokens = used.input + used.cache.read + used.cache.write + used.output if used else 0
+    tokens = (
+        token_count(reported_tokens(used.input, used.output, used.cache.read, used.cache.write).total) if used else 0
+    )
     return [Filled(tokens)] if tokens else []
 
 
 class _Cache(Struct):
-    read: int = 0
-    write: int = 0
+    read: object = 0
+    write: object = 0
 
 
 class _Tokens(Struct):
-    input: int = 0
-    output: int = 0
-    reasoning: int = 0
+    input: object = 0
+    output: object = 0
+    reasoning: object = 0
     cache: _Cache = field(default_factory=_Cache)
 
 
@@ -158,12 +163,12 @@ class _Part(Struct):
     state: _State | None = None
     reason: str = ""
     tokens: _Tokens | None = None
-    cost: float = 0.0
+    cost: object = 0.0
 
 
 class _ErrorData(Struct):
     message: str = ""
-    statusCode: int | None = None  # noqa: N815
+    statusCode: object = None  # noqa: N815
 
 
 class _Error(Struct):
@@ -189,15 +194,16 @@ class OpenCodeConversation:
         self._said = ""
         self._reason = ""
         self._error: _Error | None = None
-        self._tokens, self._usd = Tokens(), 0.0
+        self._tokens = Tokens()
+        self._usd: float | None = 0.0
         self._denied: dict[str, None] = {}
         self._used_tools = False
         self._shortened = False  # its context overflowed, it shortened it by itself, and went on
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            message = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            message = decode(_DECODE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         started: list[AgentEvent] = []
         if message.sessionID and self._session is None:
@@ -229,7 +235,8 @@ class OpenCodeConversation:
     def exited(self, end: End) -> list[AgentEvent]:
         if self._error:
             data = self._error.data
-            return trouble.failed(data.statusCode, data.message or self._error.name, text=self._said, hints=HINTS)
+            status = data.statusCode if isinstance(data.statusCode, int) else None
+            return trouble.failed(status, data.message or self._error.name, text=self._said, hints=HINTS)
         if self._reason == "stop" and end.code == (1 if self._shortened else 0):
             return [trouble.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
         if self._reason == "content-filter":
@@ -252,6 +259,7 @@ class OpenCodeConversation:
 
     def _spent(self, part: _Part) -> Spent:
         used = part.tokens or _Tokens()
-        self._tokens += Tokens(used.input, used.output + used.reasoning, used.cache.read, used.cache.write)
-        self._usd += part.cost
+        self._tokens += reported_tokens(used.input, used.output, used.cache.read, used.cache.write)
+        self._tokens += reported_tokens(0, used.reasoning)
+        self._usd = total_usd(self._usd, part.cost)
         return Spent(self._tokens, self._usd or None)  # nothing: it does not know the model's price

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from corral.adapter import AgentTask, Command, End
 from corral.agents import trouble
+from corral.agents.printed_json import UNREADABLE
 from corral.errors import BadRequest
 from corral.events import AgentEvent, Ended, Said
 
@@ -41,7 +42,7 @@ class GoConversation:
         text = "\n".join(self._lines)
         try:
             said = msgspec.json.decode(text, type=_Response).response
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE:
             return trouble.no_result("opencode", end.code, end.stderr or text)
         if end.code != 0 or not said.strip():
             return trouble.no_result("opencode", end.code, end.stderr or said, text=said)

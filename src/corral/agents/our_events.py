@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from corral.adapter import End
-from corral.events import AGENT_DECODER, AgentEvent, Ended, Unparsed
+from corral.agents.printed_json import UNREADABLE, decode, is_deep
+from corral.agents.usage import checked
+from corral.events import AGENT_DECODER, AgentEvent, Ended, Filled, Spent, Unparsed
 from corral.model import Failure
+from corral.model.numbers import token_count
 
 
 class OurEvents:
@@ -18,11 +19,19 @@ class OurEvents:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            event = AGENT_DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            event = decode(AGENT_DECODER, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         self._ended = self._ended or isinstance(event, Ended)
-        return [event]
+        match event:
+            case Spent():
+                return [checked(event)]
+            case Filled(tokens=tokens, window=window):
+                return [Filled(token_count(tokens), None if window is None else token_count(window))]
+            case Ended(output=output) if is_deep(output):
+                return [Ended(ok=False, error=Failure("bad_output", "its output is nested too deeply"))]
+            case _:
+                return [event]
 
     def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:

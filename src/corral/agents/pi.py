@@ -7,7 +7,9 @@ from msgspec import Raw, Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
 from corral.agents import trouble
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.shown import shown
+from corral.agents.usage import reported_tokens, total_usd
 from corral.errors import BadRequest
 from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import ErrorClass, Failure, Tokens
@@ -87,14 +89,14 @@ def _models(provider: str, model: str, url: str) -> bytes:
 
 
 class _Cost(Struct):
-    total: float = 0.0
+    total: object = 0.0
 
 
 class _Usage(Struct):
-    input: int = 0
-    output: int = 0
-    cacheRead: int = 0  # noqa: N815 -- as it is called
-    cacheWrite: int = 0  # noqa: N815
+    input: object = 0
+    output: object = 0
+    cacheRead: object = 0  # noqa: N815 -- as it is called
+    cacheWrite: object = 0  # noqa: N815
     cost: _Cost = field(default_factory=_Cost)
 
 
@@ -141,7 +143,8 @@ class PiConversation:
 
     def __init__(self) -> None:
         self._writing: dict[str, str] = {}  # call -> path, until the tool says it worked
-        self._tokens, self._usd = Tokens(), 0.0
+        self._tokens = Tokens()
+        self._usd: float | None = 0.0
         self._said = ""
         self._last: _Message | None = None
         self._used_tools = False
@@ -149,10 +152,10 @@ class PiConversation:
 
     def read(self, line: str) -> list[AgentEvent]:
         try:
-            if _DECODE_KIND.decode(line).type not in READ:
+            if decode(_DECODE_KIND, line).type not in READ:
                 return []
-            message = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            message = decode(_DECODE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         match message.type:
             case "session":
@@ -195,8 +198,8 @@ class PiConversation:
         text = message.content if isinstance(message.content, str) else _text(message.content)
         self._said = text or self._said
         used = message.usage or _Usage()
-        self._tokens += Tokens(used.input, used.output, used.cacheRead, used.cacheWrite)
-        self._usd += used.cost.total
+        self._tokens += reported_tokens(used.input, used.output, used.cacheRead, used.cacheWrite)
+        self._usd = total_usd(self._usd, used.cost.total)
         said: list[AgentEvent] = [Said(text)] if text else []
         return [*said, Spent(self._tokens, self._usd or None)]  # nothing: it does not know the model's price
 

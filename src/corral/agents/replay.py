@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Struct, field
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
+from corral.agents.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Agent, Conversation
 from corral.errors import BadRequest, CorralError
 from corral.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model import Failure, Tokens
+from corral.model.numbers import usd_or_none
 
 REPLAYER = "corral:replayer"  #: the engine knows where corral's own programs lie
 HINT = "play it where it was recorded, or record it anew: corral export RUN --recording FILE"
@@ -107,8 +109,8 @@ class ReplayConversation:
 
     def _own(self, line: str) -> list[AgentEvent] | None:
         try:
-            own = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            own = decode(_DECODE, line)
+        except UNREADABLE:
             return None
         if own.corral_refused is not None:
             return [self._refuse(own.corral_refused)]
@@ -137,7 +139,7 @@ class ReplayConversation:
         for each in heard:
             if isinstance(each, Spent):
                 tokens, usd = self._before
-                self._spent = (tokens + each.tokens, usd + (each.usd or 0.0))
+                self._spent = (tokens + each.tokens, usd_or_none(usd + (each.usd or 0.0)) or 0.0)
                 events.append(Spent(self._spent[0], None if each.usd is None else self._spent[1]))
             elif not isinstance(each, Line | HangUp):
                 events.append(each)  # pyright: ignore[reportArgumentType]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
+from corral.agents.printed_json import UNREADABLE
+
 MOST_SHOWN = 500
 
 
@@ -29,7 +31,7 @@ def shown(arguments: Raw) -> tuple[str, str | None]:
     """Return the argument worth showing, and the path the tool works on."""
     try:
         known = _DECODE.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return bytes(arguments).decode(errors="replace")[:MOST_SHOWN], None
     file = known.file_path or known.notebook_path or known.filePath or known.absolute_path
     words = known.command or file or known.pattern or known.url or known.query or known.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -9,7 +10,9 @@ from msgspec import Raw, Struct
 
 from corral.adapter import End, HangUp, Line
 from corral.agents import trouble
+from corral.agents.printed_json import UNREADABLE, decode, decode_value
 from corral.agents.shown import shown
+from corral.agents.usage import reported_tokens
 from corral.events import (
     AgentEvent,
     CalledTool,
@@ -25,6 +28,7 @@ from corral.events import (
     Unparsed,
 )
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.numbers import token_count, usd_or_none
 
 MOST_TOOL_OUTPUT = 2000
 MOST_WINDOWS = 20
@@ -41,10 +45,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
 
 class _Usage(Struct, gc=False):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
+    input_tokens: object = 0
+    output_tokens: object = 0
+    cache_read_input_tokens: object = 0
+    cache_creation_input_tokens: object = 0
 
 
 class _Block(Struct, gc=False):
@@ -73,8 +77,8 @@ class _Problem(Struct, gc=False):
 
 
 class _Window(Struct, gc=False):
-    utilization: float | None = None
-    resetsAt: float | None = None  # noqa: N815 -- as it prints it
+    utilization: object = None
+    resetsAt: object = None  # noqa: N815 -- as it prints it
 
 
 class _Quota(_Window, gc=False):
@@ -92,10 +96,10 @@ class _Line(Struct, gc=False):
     message: _Message | None = None
     is_error: bool = False
     result: str | None = None
-    total_cost_usd: float | None = None
+    total_cost_usd: object = None
     usage: _Usage | None = None
     permission_denials: tuple[_Denial, ...] = ()
-    api_error_status: int | None = None
+    api_error_status: object = None
     structured_output: Raw = Raw(b"")
     structured_result: Raw = Raw(b"")  # as Qwen calls it
     parent_tool_use_id: str | None = None
@@ -120,8 +124,8 @@ class StreamJson:
 
     def read(self, line: str) -> Sequence[AgentEvent | Line | HangUp]:
         try:
-            message = _DECODE.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
+            message = decode(_DECODE, line)
+        except UNREADABLE:
             return [Unparsed(line)]
         match message.type:
             case "user" if message.isReplay:
@@ -163,12 +167,12 @@ class StreamJson:
         return [Spent(sum(self._answers.values(), self._tokens))]
 
     def _counted(self, usage: _Usage) -> Tokens:
-        cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-        return Tokens(
-            usage.input_tokens - (cached if self._dialect.counts_cached else 0),
+        return reported_tokens(
+            usage.input_tokens,
             usage.output_tokens,
             usage.cache_read_input_tokens,
             usage.cache_creation_input_tokens,
+            counts_cached=self._dialect.counts_cached,
         )
 
     def _filled(self, message: _Line) -> list[AgentEvent]:
@@ -176,8 +180,8 @@ class StreamJson:
         used = message.message.usage if message.message and not message.parent_tool_use_id else None
         if used is None:
             return []
-        cached = used.cache_read_input_tokens + used.cache_creation_input_tokens
-        tokens = used.input_tokens + (0 if self._dialect.counts_cached else cached)
+        counted = self._counted(used)
+        tokens = token_count(counted.total - counted.output)
         if tokens in (0, self._filling):
             return []
         self._filling = tokens
@@ -210,7 +214,7 @@ class StreamJson:
     def _result(self, message: _Line) -> list[AgentEvent]:
         self._tokens += self._counted(message.usage or _Usage())  # each turn tells its own; the money is told as a sum
         self._answers.clear()
-        return [Spent(self._tokens, message.total_cost_usd), *self._ending(message)]
+        return [Spent(self._tokens, usd_or_none(message.total_cost_usd)), *self._ending(message)]
 
     def _ending(self, message: _Line) -> list[AgentEvent]:
         problem = message.error.message if isinstance(message.error, _Problem) else message.error
@@ -223,9 +227,12 @@ class StreamJson:
             return [Ended(ok=False, text=text, error=Failure("bad_output", text))]
         if message.is_error or message.subtype != "success":
             words = text or message.subtype or f"{self._dialect.program} reported an error"
-            return trouble.failed(message.api_error_status, words, text=text, hints=self._dialect.hints)
+            return trouble.failed(_status(message.api_error_status), words, text=text, hints=self._dialect.hints)
         structured = bytes(message.structured_output) or bytes(message.structured_result)
-        output = msgspec.json.decode(structured) if structured else None
+        try:
+            output = decode_value(structured.decode()) if structured else None
+        except UNREADABLE as error:
+            return [Ended(ok=False, text=text, error=Failure("bad_output", f"its output cannot be read: {error}"))]
         denied = tuple(dict.fromkeys(denial.tool_name for denial in message.permission_denials))
         return [Ended(ok=True, text=text, output=output, denied=denied)]
 
@@ -248,14 +255,27 @@ def _text(content: Raw) -> str:
             return _DECODE_TEXT.decode(raw)[:MOST_TOOL_OUTPUT]
         blocks = _DECODE_BLOCKS.decode(raw)
         return "\n".join(block.text for block in blocks if block.text)[:MOST_TOOL_OUTPUT]
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return raw[:MOST_TOOL_OUTPUT].decode(errors="replace")
 
 
 def _rationed(quota: _Quota) -> list[AgentEvent]:
     """Return how the windows of its account stand; older versions tell only of the one that counts most."""
     found = quota.unifiedWindows or ({quota.rateLimitType: quota} if quota.rateLimitType else {})
-    return [Rationed(_span(name), each.utilization, each.resetsAt) for name, each in list(found.items())[:MOST_WINDOWS]]
+    windows = list(found.items())[:MOST_WINDOWS]
+    return [Rationed(_span(name), _number(each.utilization), _number(each.resetsAt)) for name, each in windows]
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _status(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _span(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from corral.events import AgentEvent, Ended, Limited
-from corral.model import ErrorClass, Failure
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, ErrorClass, Failure
 
 MOST_WORDS = 2000
 _STATUS = re.compile(
@@ -96,5 +96,6 @@ def no_result(
     reason = telling or (lines[-1] if lines else "")
     message = f"{program} ended with {code} and no result" + (f": {reason[:MOST_WORDS]}" if reason else "")
     kind = error_class(status_in(reason), reason)
+    hint = (hints or {}).get(kind, "") or (NOT_STARTED_HINT if code in NOT_STARTED else "")
     limited: list[AgentEvent] = [Limited(reason[:MOST_WORDS])] if kind == "rate_limit" else []
-    return [*limited, Ended(ok=False, text=text, error=Failure(kind, message, (hints or {}).get(kind, "")))]
+    return [*limited, Ended(ok=False, text=text, error=Failure(kind, message, hint))]

@@ -32,6 +32,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "per_month_usd",
         "ceiling_usd",
         "unknown_cost_usd",
+        "max_unpriced_requests",
         "zone",
         "cheaper",
         "mcp_over_budget",
@@ -50,6 +51,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "env",
         "settings",
         "hosts",
+        "paths",
         "command",
         "prompt",
         "output",
@@ -96,4 +98,4 @@ LISTS = ("hooks", "routing")  #: of tables
 
 #: What can send a key somewhere, start a program or choose an agent's role.
 #: From a repository it counts only once its file is trusted.
-POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "account", "rotate", "role")
+POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate", "role")

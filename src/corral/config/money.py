@@ -15,13 +15,16 @@ def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:
     """Take the limits of both: a repository's may only be besides the person's, so it narrows."""
     own, limits = _budget_table(mine), [*_limits(mine), *_limits(theirs)]
     _budget_table(theirs)
-    if unheard := {"zone", "unknown_cost_usd", "ceiling_usd", "cheaper", "mcp_over_budget"} & {*theirs.table("budget")}:
+    if unheard := {"zone", "unknown_cost_usd", "max_unpriced_requests", "ceiling_usd", "cheaper", "mcp_over_budget"} & {
+        *theirs.table("budget")
+    }:
         key = min(unheard)
         raise BadRequest(f"{theirs.where('budget', key)}: [budget] {key} is yours to say", hint=f"in {person_file()}")
     charge = 1.0 if own.unknown_cost_usd is None else own.unknown_cost_usd
     return Budget(
         limits=tuple(limits),
         unknown_cost_usd=charge,
+        max_unpriced_requests=own.max_unpriced_requests,
         zone=own.zone or "",
         cheaper=own.cheaper,
         mcp_over_budget=own.mcp_over_budget,
@@ -36,6 +39,9 @@ def _budget_table(file: SettingsFile) -> BudgetTable:
             raise BadRequest(
                 f"{file.where('budget', key)}: [budget] {key} is more than 0", hint="leave it out: no limit"
             )
+    if table.max_unpriced_requests is not None and table.max_unpriced_requests < 1:
+        where = file.where("budget", "max_unpriced_requests")
+        raise BadRequest(f"{where}: [budget] max_unpriced_requests is 1 or more", hint="leave it out: 50")
     return table
 
 

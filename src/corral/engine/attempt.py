@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from corral.engine.talk.questions import Questions
 from corral.engine.talk.recorder import Recorder
 from corral.engine.talk.toolbox import Toolbox
 from corral.engine.talk.turns import Scene, Turns
+from corral.engine.together import together
 from corral.engine.workplace import briefing, harvest, homes, hooks, scoping, starting
 from corral.engine.workplace.guarding import Guard
 from corral.engine.workplace.network import is_open
@@ -28,7 +28,7 @@ from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
 from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
-from corral.world import merging, workspace
+from corral.world import clock, merging, shortage, workspace
 from corral.world.process import Limits
 from corral.world.workspace import Workspace
 
@@ -45,10 +45,12 @@ class AttemptCourse:
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
         self._paused = False
+        self._collecting = False  #: its work was collected, or that was tried
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
+        recorder.purse.asked_nobody = self._asked_nobody
         self._desk = recorder.desk()
-        self._questions = Questions(self.recorder, self._desk, node.task.idle_seconds, self)
+        self._questions = Questions(self.recorder, self._desk, node.task.idle_limit_seconds, self)
         self._turns = Turns(recorder, node, host, toolbox)
 
     async def carry_out(self) -> None:
@@ -63,7 +65,7 @@ class AttemptCourse:
             raise  # nothing can be recorded: all stays as it is for `resume`
         except Exception as error:  # noqa: BLE001 -- also what nobody foresaw ends this attempt, not the whole run
             await self.toolbox.close()
-            await self._fail(error)
+            await self._fail_surely(error)
         finally:
             self.toolbox.children.abandon()  # all are over, unless this process is to leave at once
         if not self.record.kept and not can_continue(self.record):
@@ -87,7 +89,7 @@ class AttemptCourse:
 
     async def _work(self) -> None:
         record = self.record
-        record.started = time.time()
+        record.started, record.clock = time.time(), clock.reading()
         self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
         self.attempt.sandbox = SandboxReport(self.host.level)
         if self.host.stop.is_set():
@@ -132,12 +134,15 @@ class AttemptCourse:
         """Make its workspace, or take over the one it goes on in; return it, what guides it there and its prompt."""
         record = self.record
         if record.continues:
-            made, _ = await asyncio.gather(self.host.take_over(self.folder), self._guard.look())
+            made, _ = await together(self.host.take_over(self.folder), self._guard.look())
             return made, "", self._going_on()
         await starting.find_base(self.recorder, self.node, self.host)
         if record.candidates:
             self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
-        made, _ = await asyncio.gather(self.host.make(self.folder, record.start or self.host.base), self._guard.look())
+        base = self.host.base
+        needs = [base] if base and record.start else []  # its work is bundled from the base on
+        making = self.host.make(self.folder, record.start or base, needs=needs, say=self._say)
+        made, _ = await together(making, self._guard.look())
         guide = briefing.guide(made.tree, dressed.agent.facts.reads)
         return made, guide, self._told(guide)
 
@@ -165,12 +170,14 @@ class AttemptCourse:
 
     def _limits(self) -> Limits:
         task, scope = self.node.task, self.host.boxes.fitted.scope
-        seconds = min(task.timeout_seconds, scope.timeout_seconds or task.timeout_seconds)
-        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_seconds)
+        seconds = min(task.time_limit_seconds, scope.timeout_seconds or task.time_limit_seconds)
+        return Limits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
 
     def _ears(self) -> Ears:
         tools = self.toolbox if self._has_tools() else None
-        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile)
+        count = self.recorder.purse.count
+        count.ended = self._watch_money
+        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile, count)
 
     async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
@@ -240,8 +247,15 @@ class AttemptCourse:
             self.recorder.gauge.metered(model, tokens)
         self._watch_money()
 
+    def _asked_nobody(self) -> bool:
+        """Tell whether no request of its agent can have cost money: none passed by us, and there is no other way."""
+        if self.host.unmetered or self.recorder.purse.requests:
+            return False
+        return self.host.metered or not self._guard.reached_any
+
     def _watch_money(self) -> None:
-        if self.recorder.purse.over or self.recorder.purse.too_long:
+        purse = self.recorder.purse
+        if purse.over or purse.too_long or purse.count.reason:
             self.host.stop.set()
 
     def _take(self, why: str) -> None:
@@ -250,13 +264,16 @@ class AttemptCourse:
         ended = self.recorder.ended
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
-        limit = self.node.task.idle_seconds if why == "idle" else self.node.task.timeout_seconds
+        task = self.node.task
+        limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
-        self.attempt.output, verdict = judge.of_output(verdict, ended, self.node.output)
+        self.attempt.output, verdict = judge.of_output(
+            verdict, ended, self.node.output, command=self.node.kind == "run"
+        )
         purse = self.recorder.purse
-        if purse.over or purse.too_long or (verdict and verdict.status == "over_budget"):
+        if purse.over or purse.too_long or purse.count.reason or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":
             verdict = self._admission.elsewhere(verdict, verdict.error)
@@ -267,19 +284,22 @@ class AttemptCourse:
         self.attempt.cost = purse.cost()
 
     async def _collect(self) -> None:
-        taken, _ = await asyncio.gather(
+        self._collecting = True
+        taken, _ = await together(
             harvest.collect(self.host, self.folder, self.node.id, self.record.run), self._guard.compare()
         )
+        for note in taken.notes:
+            self.recorder.emit(Noted(note))
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
         if taken.commit:
             repository, base = self.host.repository, self.host.base
-            (change, self.record.diff_sha256), self.record.tree = await asyncio.gather(
-                repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
-            )
             self.attempt.commit = taken.commit
             self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
+            (change, self.record.diff_sha256), self.record.tree = await together(
+                repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
+            )
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
             self._guard.violate(self.host.boxes.fitted.outside(change.files))
@@ -353,18 +373,49 @@ class AttemptCourse:
 
     # --- the end
 
+    async def _fail_surely(self, error: Exception) -> None:
+        """End it as failed; where even that fails, end it with nothing but its error: others go on."""
+        try:
+            await self._fail(error)
+        except StoreTrouble:
+            raise
+        except Exception as again:  # noqa: BLE001 -- one attempt's bad data must not end the whole run
+            attempt, words = self.attempt, f"{type(again).__name__}: {again}"[:500]
+            attempt.status, attempt.error = "failed", Failure("crash", words)
+            attempt.cost, attempt.tokens, attempt.output = Cost(), Tokens(), None
+            self.record.ended, self.record.receipt = time.time(), None
+            with self.recorder.transaction():
+                self.recorder.purse.settle()
+                self.recorder.step("over")
+
     async def _fail(self, error: Exception) -> None:
         if "No space left" in str(error):
             hint = f"make room, then: corral resume {self.record.run}"
             raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
+        lost = await self._rescue()
         self.record.kept = self.record.phase in ("working", "worked")
-        where = f"; its workspace is kept: {self.folder}" if self.record.kept else ""
+        where = f"{lost}; its workspace is kept: {self.folder}" if self.record.kept else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
+        error = shortage.of(error) or error
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
+        if self.record.kept:
+            hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
         homes.forget_logins(self.host, self.folder)
         await self._over(Verdict("failed", Failure(kind, words + where, hint)))
+
+    async def _rescue(self) -> str:
+        """Collect what the agent made before something else failed; return why that is not possible."""
+        if self._collecting or self.record.phase not in ("working", "worked") or not (self.folder / "work").exists():
+            return ""
+        try:
+            await self._collect()
+        except StoreTrouble:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the first failure is the one to report
+            return f"; its work cannot be collected: {error}"
+        return ""
 
     async def _over(self, verdict: Verdict) -> None:
         record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
@@ -373,10 +424,10 @@ class AttemptCourse:
         verdict = clean(verdict)
         attempt.status, attempt.error = verdict.status, verdict.error
         record.ended = time.time()
-        attempt.seconds = round(record.ended - record.started, 3)
+        attempt.seconds = clock.seconds_since(record.clock, record.started)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
-            await asyncio.gather(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
+            await together(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

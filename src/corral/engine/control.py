@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from corral.engine.looking import document
 from corral.engine.looking.document import DRIVEN
-from corral.errors import BadRequest
+from corral.errors import BadRequest, CorralError
 from corral.model import OPEN, NodeState, Status
+from corral.money import HaltReport, NotStopped
 from corral.world.notice import Bell
 from corral.world.store.sqlite import Store
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
 REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
+HALT_SECONDS = 30.0  #: how long a halt waits: a lease of 15 s, then the end of what it takes over
+MOST_AT_ONCE = 16  #: runs that a halt ends itself
 ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say what became of an order
 
 
@@ -84,6 +89,49 @@ class Control:
         order = self._store.order(run, verb, by, time.time(), text)
         self._engine.drives.poke(run)
         return order
+
+    async def halt(self, by: str) -> HaltReport:
+        """Stop every run, let none start, and wait for a while; return what really stopped and what did not."""
+        runs = self._engine.money.halt(by)
+        idle = tuple(run for run in runs if self._idle(run))
+        busy = [run for run in runs if run not in idle]
+        few = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def stop(run: str) -> None:
+            async with few:
+                await self._engine.stop(run, f"{by} (halt)")
+
+        tasks = [asyncio.create_task(stop(run)) for run in busy]
+        if tasks:
+            await asyncio.wait(tasks, timeout=HALT_SECONDS)
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        left: list[NotStopped] = []
+        for run, came_of_it in zip(busy, ended, strict=True):
+            if (record := self._store.run(run)).status in OPEN:
+                own_error = isinstance(came_of_it, CorralError)
+                why = str(came_of_it) if own_error else f"{document.owner_words(record.owner)} has not ended it yet"
+                left.append(NotStopped(run, why, f"corral stop {run} --force"))
+        open_runs = {each.run for each in left}
+        return HaltReport(stopped=[run for run in busy if run not in open_runs], not_stopped=tuple(left), idle=idle)
+
+    def _idle(self, run: str) -> bool:
+        """Return whether nothing of a run can be at work: it waits or rests, and no process drives it."""
+        record = self._store.run(run)
+        return document.orphaned(record.owner) and not document.lost(record.status, record.owner)
+
+    def waits_for(self, run: str, order: int) -> str:
+        """Say what a user waits for who has ordered a run to stop, and how to wait no longer."""
+        record = self._store.run(run)
+        owner = document.owner_words(record.owner)
+        if self._store.order_answer(order) is not None:
+            return f"waiting for {owner}: it ends the agents and saves their work"
+        left = document.lease_left(record, time.time())
+        return (
+            f"waiting for {owner}: it has not taken the order yet; it loses the run in {left:.0f} s unless it answers,"
+            " with --force at once"
+        )
 
     def _known(self, run: str, node: str | None) -> None:
         names = [each.id for each in self._store.nodes(run)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -23,6 +24,7 @@ from corral.world import git, process
 from corral.world.process import Start
 from corral.world.sandbox import visible
 from corral.world.sandbox.probe import Held, at_least, probe, usual
+from corral.world.store import readonly
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
@@ -190,13 +192,15 @@ def _login(dressed: Outfit) -> str:
 
 async def _held(engine: Engine) -> Held:
     """Ask anew, whatever is remembered: something may just have been mended, or broken."""
-    engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.suppress(OSError):  # then nothing is remembered; the store says why
+        engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     remembered, anew = engine.home / "probe.json", engine.home / f"probe-{os.getpid()}.json"
     held = await probe(anew)
-    if anew.exists():
-        anew.replace(remembered)
-    else:  # not good enough to be remembered
-        remembered.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        if anew.exists():
+            anew.replace(remembered)
+        else:  # not good enough to be remembered
+            remembered.unlink(missing_ok=True)
     return held
 
 
@@ -204,6 +208,8 @@ def _sandbox(held: Held) -> Part:
     needed = usual()
     ok = at_least(held.level, needed)
     found = f"{held.level} ({held.launcher} launcher)"
+    if ok and held.level not in ("full", "container"):
+        found += "; memory of a box is counted twice a second, not limited by the kernel: docs/security.md"
     if ok:
         return Part(name="sandbox", ok=True, found=found)
     return Part(name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy)
@@ -221,6 +227,9 @@ def _store(engine: Engine) -> Part:
         sound = engine.store.integrity()
     except CorralError as error:
         return Part(name="store", ok=False, found=str(error), remedy=error.hint)
+    if not engine.store.writable:
+        refusal = readonly.refusal(engine.store.path)
+        return Part(name="store", ok=False, found=f"{engine.home} ({sound}, read-only): {refusal}", remedy=refusal.hint)
     return Part(
         name="store",
         ok=sound == "ok",

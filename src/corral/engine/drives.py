@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from corral.engine.looking import document
 from corral.errors import BadRequest
-from corral.model import OPEN, Run
+from corral.model import OPEN, Run, RunRecord
 from corral.serving import Serving
-from corral.world import custody
+from corral.world import custody, fence
+from corral.world.fence import Fence
 from corral.world.store import waiting
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -43,13 +44,26 @@ class Drives:
 
     async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
         """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
-        from corral.engine.local import here  # noqa: PLC0415
         from corral.engine.looking import telemetry  # noqa: PLC0415
-        from corral.engine.loop import Drive  # noqa: PLC0415
 
         collecting = telemetry.opened(self._store, run, listen)
-        listen = collecting.hear if collecting else listen
-        place = here(self._store.run(run).plan, self._office(run, listen))
+        record = self._store.run(run)
+        try:
+            with fence.entered(Fence(run, record.epoch, self._store.epoch)):
+                await self._driven(record, collecting.hear if collecting else listen, patient=patient)
+        finally:
+            if collecting:
+                await collecting.close()
+        if self._store.run(run).status not in OPEN:
+            await self._stop_left(run)
+
+    async def _driven(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
+        from corral.engine import pinning  # noqa: PLC0415
+        from corral.engine.local import here  # noqa: PLC0415
+        from corral.engine.loop import Drive  # noqa: PLC0415
+
+        run = record.id
+        place = here(record.plan, self._office(run, listen))
         drive = Drive(run, self._owner, self._store, place, listen)
         drive.patient = patient
         drive.land_with(self._engine.merges.merge)
@@ -59,15 +73,13 @@ class Drives:
         if self.stopping:
             drive.stop(self.stopping)
         try:
+            await pinning.hold(self._store, run)
             await drive.to_the_end()
+            await pinning.release(self._store, run)
         finally:
             del self._drives[run]
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
                 self._store.release_lease(run, self._owner)
-            if collecting:
-                await collecting.close()
-        if self._store.run(run).status not in OPEN:
-            await self._stop_left(run)
 
     def _office(self, run: str, listen: Listener) -> Office:
         """Return what the toolboxes of a run share."""
@@ -132,21 +144,38 @@ class Drives:
         """Tell whether no process drives a run."""
         return document.orphaned(self._store.run(run).owner)
 
-    def take_over(self, run: str) -> bool:
-        """Own a run whose owner is dead (at once on this machine, by an expired lease elsewhere)."""
+    def take_over(self, run: str, *, force: bool = False) -> bool:
+        """Own a run whose owner is dead on this machine or has let its lease run out; with force, any run.
+
+        What the owner before may still write or start is refused by its fence: the epoch of the run is another one.
+        """
         if run in self._drives:
             return False
         owner = self._store.run(run).owner
-        dead = owner if owner and custody.alive(owner) is False else None
+        loser = owner if owner and (force or custody.alive(owner) is False) else None
         now = time.time()
-        if owner and owner != self._owner and custody.alive(owner) is True:
+        if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
             return False
-        return self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, dead=dead)
+        if owner and owner != self._owner and custody.alive(owner) is not False:
+            self._take_children(run, owner, now)
+        return True
 
-    def own(self, run: str) -> None:
-        """Take a run over, or say who has it."""
-        if not self.take_over(run):
-            raise BadRequest(f"run {run} is being driven by another process", hint=f"watch it: corral logs -f {run}")
+    def _take_children(self, run: str, owner: str, now: float) -> None:
+        """Take the runs below one from the same owner: each has a lease of its own, which ends a little later."""
+        for child in Lineage(self._store).all_below(run):
+            if child not in self._drives and self._store.run(child).owner == owner:
+                self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
+
+    def own(self, run: str, *, force: bool = False) -> None:
+        """Take a run over, or say who has it and when it can be taken over."""
+        if not self.take_over(run, force=force):
+            record = self._store.run(run)
+            left = document.lease_left(record, time.time())
+            raise BadRequest(
+                f"run {run} is being driven by {document.owner_words(record.owner)}",
+                hint=f"watch it: corral logs -f {run}; if that process hangs: corral resume {run} takes the run over"
+                f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
+            )
 
     async def detach(self, run: str) -> None:
         """Leave a run to a process of its own, which outlives this one; return once that drives it."""

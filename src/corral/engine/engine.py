@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from corral.engine.telling import Listener
 
 Say = Callable[[str], None]
+PATIENCE_SECONDS = 3.0  #: how long an owner may take to stop before the user reads what is waited for
 
 
 def _unsaid(_: str) -> None:
@@ -61,6 +62,12 @@ class Engine:
         if self._store is None:
             self._store = Store(self.home)
         return self._store
+
+    def begin_store(self) -> None:
+        """Begin a new store where one is missing, although earlier runs left folders there."""
+        from corral.world.store import missing  # noqa: PLC0415
+
+        missing.begin(self.home / "corral.db")
 
     def close(self) -> None:
         if self._store is not None:
@@ -196,26 +203,31 @@ class Engine:
         await self.merges.by_itself(run, listen)
         return document.build(self.store, run)
 
-    async def stop(self, name: str, by: str) -> Run:
-        """Stop a run, whoever owns it, and wait until it is over and its work is saved."""
+    async def stop(self, name: str, by: str, say: Say = _unsaid, *, force: bool = False) -> Run:
+        """Stop a run, whoever owns it, and wait until it is over and its work is saved.
+
+        An owner that does not answer loses the run when its lease is out, with force at once; then it is stopped here.
+        """
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN:
             return document.build(self.store, run)
-        if run not in self.drives and self.drives.take_over(run):
-            self.control.order(run, "stop", by)
-            return await self.drive(run, _nobody)
-        self.control.order(run, "stop", by)
+        order = self.control.order(run, "stop", by)
+        started, told = time.monotonic(), False
         bell = Bell(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
-                if run not in self.drives and self.drives.take_over(run):  # its owner died meanwhile
+                if run not in self.drives and self.drives.take_over(run, force=force):
+                    self.control.order(run, "stop", by)  # its owner may have taken the first one
                     return await self.drive(run, _nobody)
+                if not told and time.monotonic() - started > PATIENCE_SECONDS and run not in self.drives:
+                    say(self.control.waits_for(run, order))
+                    told = True
                 await bell.listen(0.5)
         finally:
             bell.close()
         return document.build(self.store, run)
 
-    async def resume(self, name: str, listen: Listener, *, patient: bool = False) -> Run:
+    async def resume(self, name: str, listen: Listener, *, patient: bool = False, force: bool = False) -> Run:
         """Go on with a run whose process is gone."""
         from corral.engine.planning import redoing  # noqa: PLC0415
 
@@ -231,7 +243,7 @@ class Engine:
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
             )
             raise BadRequest(f"run {run} is over: {record.status}", hint=again)
-        self.drives.own(run)
+        self.drives.own(run, force=force)
         return await self.drive(run, listen, patient=patient)
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:

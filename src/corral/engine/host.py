@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from corral.adapter import AgentTask, Answer, Leave, Telling
 from corral.engine.looking.logs import CleanLog, Log, Pace, Tail
+from corral.engine.paying.request_count import RequestCount
 from corral.engine.proof import checking
 from corral.engine.talk import tape
 from corral.engine.talk.listening import Listening
@@ -38,13 +39,17 @@ from corral.world.proxy.secret import Secret
 from corral.world.sandbox.confine import agent_owner, own_processes
 from corral.world.sandbox.links import dangerous_links
 from corral.world.scope import Machine
-from corral.world.workspace import Workspace
+from corral.world.workspace import Loan, Workspace
 
 MOST_READ_BACK = 4 << 20
 IDLE_SECONDS = 3600.0
 FINISH_SECONDS = 10.0  #: an agent that has handed in its result may take this long to leave by itself
 STARTED_ELSEWHERE = 'cd "$1" && shift && exec "$@"'
 CANCEL_SECONDS = 2.0  #: an agent that was asked to stop may take this long before it gets a signal
+
+
+def _unsaid(_: str) -> None:
+    """Say nothing."""
 
 
 class Tools(Protocol):
@@ -64,6 +69,7 @@ class Ears(Struct, frozen=True):
     metered: Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
     tools: Tools | None = None
     gate: Gate | None = None  #: of the account that it works on
+    count: RequestCount | None = None  #: of its requests to its provider
 
 
 class Host:
@@ -73,6 +79,8 @@ class Host:
         self.plan, self.task, self.repository, self.state, self.attempt = plan, task, repository, state, attempt
         self.base = plan.base  #: the commit the attempt starts from
         self.stop = asyncio.Event()
+        self.metered = False  #: requests of its agent to its provider pass by us
+        self.unmetered = False  #: its agent may ask a provider past us
         self.level: Level = plan.level
         self.logs = state / "logs" / attempt
         self.owner = agent_owner(attempt) if self.level != "none" else None
@@ -97,14 +105,21 @@ class Host:
             finally:
                 await workspace.remove(private)
 
-    async def make(self, folder: Path, commit: str | None) -> Workspace:
-        """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first."""
+    async def make(
+        self, folder: Path, commit: str | None, *, needs: Sequence[str] = (), say: Callable[[str], None] = _unsaid
+    ) -> Workspace:
+        """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first.
+
+        It sees what the commit and its `needs` reach, and no other git object.
+        """
         await workspace.remove(folder)
         for name in ("home", "out", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
             if self.owner:
                 os.chown(folder / name, self.owner.uid, self.owner.gid)
-        made = await workspace.make(self.repository, commit, folder / "work", self.attempt, self.owner)
+        loan = Loan(self.state / "objects", folder / "objects", say)
+        commits = [commit, *needs] if commit else []
+        made = await workspace.make(self.repository, commits, folder / "work", self.attempt, self.owner, loan)
         person, address = await self.repository.identity()  # for repositories that an agent makes itself
         settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
         workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
@@ -235,8 +250,10 @@ class Host:
         network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
         await network.allow()
         if self.level != "none":
-            dressed = network.dress(dressed, ears.metered)
+            dressed = network.dress(dressed, ears.metered, ears.count or RequestCount())
             network.gate = ears.gate
+        self.metered = network.counts
+        self.unmetered |= network.open and (not network.counts or bool(network.left))
         if dressed.profile.requests_per_minute and not network.counts:
             ears.emit(Noted(f"requests_per_minute is not held: {dressed.name} does not ask its provider through us"))
         if self.boxes.fitted.scope.net == "on":

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
+from corral.engine import takeover
 from corral.engine.attempt import can_continue
 from corral.engine.local import Course, Place
 from corral.engine.merge.landings import Land as LandCall
 from corral.engine.merge.landings import Landings
 from corral.engine.orders import Orders
-from corral.engine.paying.money import allowed_usd, spent_usd
+from corral.engine.paying.money import allowed_usd, held_usd
+from corral.engine.paying.raises import needed_usd
 from corral.engine.people.asking import Desk
 from corral.engine.people.gates import Gates
 from corral.engine.proof.evidence import BESIDE
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
-from corral.errors import CorralError, StoreTrouble
+from corral.errors import StoreTrouble, TakenOver
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.rules import lanes, naming, prompt, redo
@@ -27,8 +30,7 @@ from corral.rules.actions import Action, Ask, Expand, Finish, Land, Settle
 from corral.rules.contest import Halt
 from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule import Schedule
-from corral.world import workspace
-from corral.world.custody import sweep
+from corral.world import clock, fence, workspace
 from corral.world.sealing import made_key
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
@@ -57,23 +59,22 @@ class Drive:
         self._waits_until = 0.0
         self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
+        self._fence = fence.current()
+        self._store_removed = False
 
     async def to_the_end(self) -> None:
         """Go on until the run is over. Cancelled, it leaves attempts as a crash would; `stop` is the polite way."""
         made_key(self.store.folder)  # before any attempt remembers what is around it
-        records = self.store.attempts(self.run)
-        for record in records:
-            if record.phase != "over":
-                sweep(record.attempt.id)  # first of all: what may be left of it from the engine that died
-        await self._remove_leavings(records)
-        self.schedule.allowed_usd = allowed_usd(self.store, self.run)
-        self.schedule.load(self.store.nodes(self.run), records)
-        self._orders.take()
-        for work in (self._keep_flushing(), self._keep_lease(), self._orders.hear()):
-            task = asyncio.create_task(work)
-            task.add_done_callback(lambda _: self._wake.set())
-            self._background.append(task)
         try:
+            self._begin(self._keep_lease())
+            records = self.store.attempts(self.run)
+            await self._end_left(records)
+            await self._remove_leavings(records)
+            self.schedule.allowed_usd = allowed_usd(self.store, self.run)
+            self.schedule.load(self.store.nodes(self.run), records)
+            self._orders.take()
+            self._begin(self._keep_flushing())
+            self._begin(self._orders.hear())
             self._move("running", None)
             while not await self._turn():
                 pass
@@ -88,6 +89,20 @@ class Drive:
                 self._slots.leave()
             self.slot_freed()
         self.store.flush()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background for as long as the run is driven."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._wake.set())
+        self._background.append(task)
+
+    async def _end_left(self, records: Sequence[AttemptRecord]) -> None:
+        """End what the process before this one left running, before anything new starts."""
+        if records:
+            self._slots.take_over()
+        open_records = [record for record in records if record.phase != "over"]
+        for attempt in await takeover.end_left(self.store.folder, self.plan, open_records):
+            self.note(Noted("its agent was still running without its process: ended, its work is kept"), None, attempt)
 
     def stop(self, reason: str) -> None:
         """End all attempts, keep their work, and let the run reach its end as `stopped`."""
@@ -124,8 +139,9 @@ class Drive:
 
     def hear(self) -> None:
         """Take orders and answers that were stored by this very process: the store wakes others only."""
-        self._orders.take()
-        self.look_up()
+        with fence.entered(self._fence) if self._fence else contextlib.nullcontext():
+            self._orders.take()
+            self.look_up()
 
     # --- one turn
 
@@ -176,7 +192,8 @@ class Drive:
             if last.status != "over_budget":  # that it asks whether it may go on still holds
                 self._gates.withdraw(f"the run is {last.status}")
             else:
-                self._gates.ask_for_money(self.plan, spent_usd(self.store, self.run), self.schedule.allowed_usd)
+                held, needed = held_usd(self.store, self.run), needed_usd(self.store, self.run)
+                self._gates.ask_for_money(self.plan, held, self.schedule.allowed_usd, needed)
             self._move(last.status, last.reason)
             return True, None, []
         if self._gates.answered_meanwhile:
@@ -271,6 +288,7 @@ class Drive:
             folder=str(self.store.folder / "workspaces" / name),
             heads=self.schedule.heads(action.node, self.plan.base),
             started=time.time(),
+            clock=clock.reading(),
         )
         if before:
             self._after(record, before, action)
@@ -392,5 +410,8 @@ class Drive:
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
+            if not self._store_removed and (trouble := self.store.removed()):
+                self._store_removed = True
+                self.note(Noted(f"{trouble}; the run continues, {trouble.hint}"))
             if not self.store.renew_lease(self.run, self.owner, time.time() + LEASE_SECONDS):
-                raise CorralError(f"another process has taken over run {self.run}", hint="see `corral ls`")
+                raise TakenOver(f"another process has taken over run {self.run}", hint="see `corral ls`")

@@ -32,6 +32,7 @@ class Slots:
         self._own: dict[str, SlotWant] = {}
         self._since = self._now = 0.0
         self._refused: set[str] = set()
+        self._looked = False
 
     @property
     def _limited(self) -> bool:
@@ -55,8 +56,10 @@ class Slots:
             self._limits, self._limits_at = _limits_now(self._plan), now
         for attempt in freed:
             slots.free(self._store, attempt)
-        if self._limited:
+        if self._limited or not self._looked:  # once at least: what a killed process left is not left for good
             slots.free_dead(self._store, self._mine, now, custody.alive)
+            self._looked = True
+        if self._limited:
             self._refused = set()
             self._look()
         return bool(freed)
@@ -103,6 +106,10 @@ class Slots:
             self._since = 0.0
         self._seen = slots.look(self._store, self._now)
         return bool(wanted) and not waited
+
+    def take_over(self) -> None:
+        """Free what an earlier owner of the run holds and waits for."""
+        slots.take_over(self._store, self._mine)
 
     def leave(self) -> None:
         """Give all back: nobody drives the run any more."""

@@ -17,12 +17,26 @@ from corral.model.plan import (
 from corral.model.proof import CheckResult, Receipt, SandboxReport, Sighting, Tally, Violation
 from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
-from corral.model.run import ENCODER, Attempt, MergeState, NodeState, Run, document
+from corral.model.run import ENCODER, Attempt, MergeState, NodeClash, NodeState, Run, document
 from corral.model.scope import NamedPath, Net, PathRules, Scope, ScopeSource, ScopeTable
-from corral.model.words import OPEN, Cost, CostSource, ErrorClass, Failure, Level, Status, Tokens, moment
+from corral.model.words import (
+    NOT_STARTED,
+    NOT_STARTED_HINT,
+    OPEN,
+    Cost,
+    CostSource,
+    ErrorClass,
+    Failure,
+    Level,
+    Status,
+    Tokens,
+    moment,
+)
 
 __all__ = [
     "ENCODER",
+    "NOT_STARTED",
+    "NOT_STARTED_HINT",
     "OPEN",
     "YES_NO",
     "Attempt",
@@ -41,6 +55,7 @@ __all__ = [
     "MergeState",
     "NamedPath",
     "Net",
+    "NodeClash",
     "NodeState",
     "Order",
     "PathRules",

@@ -23,6 +23,7 @@ class AttemptRecord(Struct, kw_only=True):
     node: str
     phase: Phase = "new"  #: each is stored before the next begins; nothing before it is done again
     started: float = 0.0
+    clock: str = ""  #: when it was started, on a clock that nobody sets
     ended: float | None = None
     folder: str = ""  #: workspace, home and logs of this attempt
     lane: int = 0  #: whose try it is, in a race; less than 0: a judge's
@@ -63,6 +64,9 @@ class RunRecord(Struct, kw_only=True):
     ended: float | None = None
     owner: str | None = None
     lease_until: float = 0.0
+    clock: str = ""  #: when it was made, on a clock that nobody sets
+    seconds: float | None = None  #: how long it took, once it is over
+    epoch: int = 1  #: raised each time another process takes it over
 
 
 class Order(Struct, frozen=True):

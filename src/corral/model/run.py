@@ -57,6 +57,14 @@ class NodeState(Struct, kw_only=True):
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
 
+class NodeClash(Struct, frozen=True, kw_only=True):
+    """Two nodes of a run that changed the same places."""
+
+    one: str
+    other: str
+    files: tuple[str, ...]
+
+
 class MergeState(Struct, frozen=True, kw_only=True):
     status: Literal["none", "ready", "merged", "conflict", "undone"] = "none"
     into: str | None = None
@@ -66,6 +74,7 @@ class MergeState(Struct, frozen=True, kw_only=True):
     taken: tuple[str, ...] | UnsetType = UNSET  #: what was taken of whom, as `--take` names it
     others: tuple[MergeState, ...] | UnsetType = UNSET  #: merges into other branches that wait for a person
     why: str | UnsetType = UNSET  #: of one that was taken back by other means than `undo`
+    clashes: tuple[NodeClash, ...] | UnsetType = UNSET  #: nodes of this run that conflict with each other
 
 
 class Run(Struct, kw_only=True):

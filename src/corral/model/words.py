@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from corral.model.numbers import MOST_TOKENS, token_count
+
 Status = Literal[
     "queued", "running", "paused", "waiting", "done", "failed", "timed_out", "limited", "over_budget", "stopped",
     "skipped", "partial",
@@ -20,7 +22,11 @@ ErrorClass = Literal[
     "budget",
 ]  # fmt: skip
 
-CostSource = Literal["reported", "computed", "estimated", "fixed", "unknown"]
+#: What a shell answers where a program cannot be run, or is not there.
+NOT_STARTED = (126, 127)
+NOT_STARTED_HINT = "a program on this machine may be missing in the box: show it with --read PATH or [scope] read"
+
+CostSource = Literal["reported", "metered", "computed", "estimated", "fixed", "unknown"]
 
 Level = Literal["full", "strict", "container", "landlock", "seatbelt", "none"]
 
@@ -34,6 +40,12 @@ class Tokens(Struct, frozen=True):
     @property
     def total(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
+
+    @property
+    def limited(self) -> Tokens:
+        """The same counts, each within what can be stored."""
+        counts = (self.input, self.output, self.cache_read, self.cache_write)
+        return self if all(0 <= each <= MOST_TOKENS for each in counts) else Tokens(*map(token_count, counts))
 
     def less(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -49,12 +61,16 @@ class Tokens(Struct, frozen=True):
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
-        )
+        ).limited
 
 
 class Cost(Struct, frozen=True):
+    """What is known to be spent, and what is reserved for what is not known."""
+
     usd: float | None = None
     source: CostSource = "unknown"
+    reserved_usd: float = 0.0
+    disputed: bool | UnsetType = UNSET  #: the agent's word and the meter differ; the larger counts
 
 
 class Failure(Struct, frozen=True):

@@ -18,7 +18,8 @@ class Place(TypedDict, total=False):
 
     needs: Sequence[Need]
     when: str
-    for_each: str
+    for_each: str | Sequence[Any]
+    matrix: Mapping[str, Sequence[Any]]
 
 
 class Work(Place, total=False):
@@ -53,6 +54,8 @@ class Command(Place, total=False):
     idle: str
     retries: int
     checks: Sequence[str]
+    output: Any
+    repeat: Mapping[str, Any]
 
 
 class Question(Place, total=False):

@@ -27,11 +27,10 @@ from corral.events import (
     Said,
     Spent,
 )
-from corral.flow import Flow, Node
+from corral.flow import IDLE_SECONDS, Flow, Node
 from corral.model import OPEN, Status
 from corral.rules.flows.layout import layers
 
-IDLE_SECONDS = 900.0  #: of a node that nobody told of
 Mood = Literal["at work", "stale", "blocked"]
 
 
@@ -85,6 +84,8 @@ class Working(Struct, kw_only=True):
                 self.files[path] = at
             case Spent(usd=usd) if usd is not None:
                 self.usd = self.usd_before + usd
+            case Spent(computed_usd=usd) if usd is not None:
+                self.usd = max(self.usd or 0.0, usd)
             case Rejected() | Condensed():
                 self.usd_before, self.proving = self.usd or 0.0, False
             case Ended():
@@ -174,7 +175,7 @@ class Board:
             if working := self.working.pop(attempt, None):
                 self._usd[node] = self._usd.get(node, 0.0) + (working.usd or 0.0)
                 self.usd += working.usd or 0.0
-                self._seconds[node] = self._seconds.get(node, 0.0) + at - working.started
+                self._seconds[node] = self._seconds.get(node, 0.0) + max(0.0, at - working.started)
             return
         if moved or working is None:
             self._tried.add(node)
@@ -182,7 +183,7 @@ class Board:
             who = (moved.reason if moved else None) or attempt
             working = Working(attempt=attempt, node=node, who=who, started=at, heard=at)
             if known := self._nodes.get(node) or self._nodes.get(node.rpartition(".")[0]):
-                working.idle_seconds = known.task.idle_seconds
+                working.idle_seconds = known.task.idle_limit_seconds
             self.working[attempt] = working
         working.hear(event, at)
 

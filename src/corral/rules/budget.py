@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model import Cost, Entry, Question
-from corral.money import Bound, Budget, Limit, Refusal, Window
+from corral.money import Bound, Budget, Expected, Limit, Refusal, Window
 
 STOP = "stop"
 WARN = 0.8  #: of a limit: told once
-ENOUGH = 5  #: attempts of which the usual cost can be told
+ENOUGH = 3  #: attempts of which the usual cost is known
+DOUBT = 0.2  #: of a cost: so far apart, two words on it contradict each other
 DAY = 86400.0
 CENT, TINY = 0.01, 1e-6  #: what is offered at least; what adding up may get wrong
 OF: dict[Window, str] = {
@@ -67,12 +68,13 @@ def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[
     return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
 
 
-def to_hold(cap: float | None, fixed: float | None, paid: Sequence[float], budget: Budget) -> float:
-    """Return how much is held for an attempt before it starts: its price, what such ones cost, or what is assumed."""
+def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tuple[float, Expected]:
+    """Return what an attempt is expected to cost, all of which is reserved, and how well that is known."""
     if fixed is not None:
-        return fixed
-    usual = quantile(paid, 0.9) if len(paid) >= ENOUGH else budget.unknown_cost_usd
-    return usual if cap is None else max(0.0, min(usual, cap))
+        return fixed, "fixed"
+    if len(paid) >= ENOUGH:
+        return quantile(paid, 0.9), "usual"
+    return budget.unknown_cost_usd, "assumed"
 
 
 def quantile(values: Sequence[float], part: float) -> float:
@@ -83,11 +85,19 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)] if part > 0 else ordered[0]
 
 
-def charge(cost: Cost, held: float, budget: Budget) -> float:
-    """Return what an attempt is charged: unknown cost is never nothing."""
-    if cost.usd is not None and math.isfinite(cost.usd) and cost.usd >= 0:
-        return cost.usd
-    return held if held > 0 else budget.unknown_cost_usd
+def reserved_for_unknown(known: float, held: float, budget: Budget) -> float:
+    """Return what stays reserved for an attempt of whose cost only a part is known: unknown is never nothing."""
+    return max(0.0, (held if held > 0 else budget.unknown_cost_usd) - known)
+
+
+def settled(reported: Cost, metered: Cost) -> Cost:
+    """Return what an attempt cost by its own word and by the meter: the larger, and whether they contradict."""
+    if reported.usd is None or metered.usd is None:
+        return metered if reported.usd is None else reported
+    larger, apart = max(reported.usd, metered.usd), abs(reported.usd - metered.usd)
+    if apart <= CENT or apart <= DOUBT * larger:
+        return structs.replace(reported, usd=larger)
+    return structs.replace(reported if larger == reported.usd else metered, disputed=True)
 
 
 def words(refusal: Refusal) -> str:
@@ -99,10 +109,10 @@ def words(refusal: Refusal) -> str:
     return f"{OF[limit.window]}{of} is ${limit.usd:g}: ${refusal.spent:.2f} is spent{held}{wanted}"
 
 
-def lacking(refusal: Refusal, held: float) -> float:
-    """Return how much more, in whole cents, lets go on what a limit stopped: also where more was spent than it says."""
-    more = max(refusal.wanted, held, CENT)
-    return max(more, math.ceil(100 * (refusal.spent + refusal.reserved + more - refusal.limit.usd) - TINY) / 100)
+def lacking(refusal: Refusal, wanted: float) -> float:
+    """Return how much more, in whole cents, lets a run finish that a limit stopped: also where more is spent by now."""
+    more = max(refusal.wanted, wanted, CENT)
+    return math.ceil(100 * max(more, refusal.spent + refusal.reserved + more - refusal.limit.usd) - 100 * TINY) / 100
 
 
 def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:

@@ -8,10 +8,11 @@ from datetime import datetime, tzinfo
 
 from corral.flow import known_as
 from corral.model import CostSource
+from corral.model.numbers import token_count
 from corral.money import By, CostRow, CostTable, Paid, Standing, Totals
 from corral.rules.budget import quantile
 
-SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 PLAYED = ("scripted", "replay")  #: what they play is no model
 LIKELY = 1000  #: tokens; fewer say nothing about a model's price
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -33,12 +34,14 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
     rows = [_row(key, found) for key, found in groups.items()]
     rows.sort(key=lambda row: row.key if by == "day" else (-row.usd, row.key))
     everything = [line for found in groups.values() for line in found]
-    worst = max((SOURCES.index(line.source) for line in everything), default=len(SOURCES) - 1)
+    known = [SOURCES.index(line.source) for line in everything if line.source != "unknown"]
+    worst = max(known, default=len(SOURCES) - 1)
     saved, against = _saved(everything)
     return CostTable(
         by=by,
         usd=round(sum(row.usd for row in rows), 6),
         source=SOURCES[worst],
+        reserved_usd=round(sum(row.reserved_usd for row in rows), 6),
         rows=tuple(rows),
         saved_usd=saved,
         saved_against=against,
@@ -49,7 +52,8 @@ def _row(key: str, lines: Sequence[Paid]) -> CostRow:
     return CostRow(
         key=key,
         usd=round(sum(line.spent for line in lines), 6),
-        tokens=sum(line.tokens for line in lines),
+        reserved_usd=round(sum(max(0.0, line.reserved - line.spent) for line in lines), 6),
+        tokens=token_count(sum(line.tokens for line in lines)),
         attempts=len(lines),
         done=sum(line.status == "done" for line in lines),
         seconds=round(sum(line.seconds for line in lines), 1),
@@ -60,7 +64,7 @@ def _row(key: str, lines: Sequence[Paid]) -> CostRow:
 def _saved(lines: Sequence[Paid]) -> tuple[float | None, str | None]:
     """Tell what the same tokens would have cost more with the dearest model that was used."""
     models = [line for line in lines if line.model and line.agent not in PLAYED]
-    known = [line for line in models if line.source in ("reported", "computed") and line.tokens]
+    known = [line for line in models if line.source in ("reported", "metered", "computed") and line.tokens]
     tokens: defaultdict[str, int] = defaultdict(int)
     usd: defaultdict[str, float] = defaultdict(float)
     for line in known:
@@ -92,10 +96,16 @@ def prometheus(totals: Iterable[Totals], standings: Iterable[Standing], gauges: 
         for kind in ("input", "output", "cache_read", "cache_write"):
             tokens[line.agent, kind] += getattr(line, kind)
     parts = [
-        *_family("corral_spent_usd_total", "counter", "US dollars charged", ("agent", "model"), spent),
+        *_family("corral_spent_usd_total", "counter", "US dollars known to be spent", ("agent", "model"), spent),
         *_family("corral_attempts_total", "counter", "Attempts by how they ended", ("agent", "status"), counts),
         *_family("corral_tokens_total", "counter", "Tokens by kind", ("agent", "kind"), tokens),
-        *_family("corral_reserved_usd", "gauge", "US dollars held for attempts at work", ("agent",), held),
+        *_family(
+            "corral_reserved_usd",
+            "gauge",
+            "US dollars reserved for attempts at work and for unknown cost",
+            ("agent",),
+            held,
+        ),
         *_limits(standings),
     ]
     for name, value in gauges.items():

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from corral.events import Ended
 from corral.flow import Task
-from corral.model import Attempt, CheckResult, Failure, Status, Violation
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, Attempt, CheckResult, Failure, Status, Violation
 from corral.rules import output
 
 USED_UP: dict[str, Failure] = {
@@ -62,7 +62,7 @@ def of_agent(ended: Ended | None, why: str, limit: str, *, parked: bool = False)
 
 
 def of_output(
-    verdict: Verdict | None, ended: Ended | None, schema: Mapping[str, Any] | None
+    verdict: Verdict | None, ended: Ended | None, schema: Mapping[str, Any] | None, *, command: bool = False
 ) -> tuple[Any, Verdict | None]:
     """Return what an agent gave for its output, and the verdict: one that does not fit its schema is none."""
     told = None if ended is None else ended.output if ended.output is not None else ended.text
@@ -72,11 +72,13 @@ def of_output(
         return told, Verdict(verdict.status, structs.replace(verdict.error, lasting=True))
     if verdict is not None:
         return told, verdict
-    taken = output.take(ended, schema)
+    taken = output.printed(ended.text, schema) if command else output.take(ended, schema)
     if not taken.misfits:
         return taken.value, None
     words = f"its output does not fit: {'; '.join(taken.misfits)}"
     hint = "`corral logs` shows what it said; ask for less, or give it more tries"
+    if command:
+        hint = "print one JSON value last, and other lines to stderr; `corral logs` shows what it printed"
     return told, Verdict("failed", Failure("bad_output", words, hint, lasting=True))
 
 
@@ -144,6 +146,8 @@ def of_work(
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
         hint = f"corral logs {attempt.id.partition('-')[0]} shows what it printed"
+        if check.exit_code in NOT_STARTED:
+            hint = f"{NOT_STARTED_HINT}; {hint}"
         return Verdict("failed", Failure("check_failed", words, hint))
     if attempt.files_changed and task.read_only:
         return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))

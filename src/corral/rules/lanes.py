@@ -111,12 +111,12 @@ def decide(
     )
 
 
-def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
+def next_round(lane: Lane, *, holds: bool | None, now: float) -> Begin | Over | WaitUntil:
     """Decide whether a repeated node is done once more; `holds` tells whether its `until` is true, None if `checks`."""
     record = lane.tries[-1]
-    last, repeat = record.attempt, lane.node.repeat
-    rounds = [each for each in lane.tries if each.attempt.status == "done" or _not_accepted(each.attempt)]
-    if repeat is None or not (last.status == "done" or _not_accepted(last)):
+    last, repeat, command = record.attempt, lane.node.repeat, lane.node.kind == "run"
+    rounds = [each for each in lane.tries if _is_round(each.attempt, command=command)]
+    if repeat is None or not _is_round(last, command=command):
         return Over(record, reason(last) if last.status != "done" else "")
     if last.status == "done" and holds is not False:
         return Over(record)
@@ -124,12 +124,25 @@ def next_round(lane: Lane, *, holds: bool | None) -> Begin | Over:
         return Over(
             record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last)
         )
-    if len(rounds) > MOST_SAME and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1:
+    if (
+        not command
+        and len(rounds) > MOST_SAME
+        and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1
+    ):
         return Over(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
     if _spent_up(lane):
         return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    when = (record.ended or 0.0) + repeat.delay_seconds
+    if repeat.delay_seconds and when > now:
+        return WaitUntil(when)
     onto = last.id if last.commit else None
     return Begin(lane.node.id, lane.agent, last.number + 1, lane.place, retry_of=last.id, onto=onto)
+
+
+def _is_round(attempt: Attempt, *, command: bool) -> bool:
+    """Tell whether an attempt counts as a round: a command's does however it ended, unless somebody stopped it."""
+    failed = command and attempt.status in ("failed", "timed_out")
+    return attempt.status == "done" or failed or _not_accepted(attempt)
 
 
 def _not_accepted(attempt: Attempt) -> bool:
@@ -162,7 +175,7 @@ def taken(tries: Sequence[AttemptRecord], now: float) -> float:
     total = 0.0
     for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
         ended = record.ended or record.started
-        total += ended - record.started
+        total += record.attempt.seconds or max(0.0, ended - record.started)
         if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
             total += max(0.0, following - ended)
     return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from corral.errors import BadRequest
 from corral.flow import agent_and_model
@@ -111,18 +112,55 @@ def message(run: Run, attempts: Sequence[str], *, squashed: bool, into: str) -> 
     return f"{head}\n\nCorral-Run: {run.run}\n{trailers}"
 
 
+def nodes_of(run: Run, commits: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Return the nodes that made two commits; None where it is not one each."""
+    found = [
+        next((node.id for node in run.nodes for each in node.attempts if each.commit == commit), None)
+        for commit in commits or ()
+    ]
+    return (found[0], found[1]) if len(found) == 2 and found[0] and found[1] else None
+
+
+def suspects(run: Run) -> list[tuple[tuple[str, Attempt], tuple[str, Attempt]]]:
+    """Return the pairs of a run's nodes whose results changed the same file: they may conflict when it is merged."""
+    won = [(node.id, each) for node in run.nodes for each in node.attempts if each.id == node.winner and each.commit]
+    return [
+        (one, other)
+        for one, other in combinations(won, 2)
+        if one[0] != other[0] and in_both(one[1].files_changed, other[1].files_changed)
+    ]
+
+
+def in_both(one: Sequence[str], other: Sequence[str]) -> set[str]:
+    """Return the paths of each that the other has too, or that lie in a folder which is a file there."""
+    found: set[str] = set()
+    for mine, theirs in ((one, frozenset(other)), (other, frozenset(one))):
+        found.update(path for path in mine if path in theirs or not theirs.isdisjoint(_folders(path)))
+    return found
+
+
+def _folders(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def question(record: MergeRecord, now: float) -> Question:
     """Ask how a merge in conflict goes on."""
     names = ", ".join(conflict.path for conflict in record.conflicts[:8])
+    who = f"Run {record.run} and {record.into}"
+    sides = "ours: the branch's, theirs: the run's"
+    if record.between:
+        one, other = record.between
+        who, sides = f"{one} and {other} of run {record.run}", f"ours: what {one} wrote, theirs: what {other} wrote"
     return Question(
         key=f"{record.run}/merge/{record.id}",
         run=record.run,
         attempt=record.attempt,
         kind="conflict",
         about="merge",
-        text=f"Run {record.run} and {record.into} both changed {names}. Whose version counts there?",
+        text=f"{who} both changed {names}. Whose version counts there?",
         context=(
-            "ours: the branch's, theirs: the run's; either answer lands the run, if its checks pass. "
+            f"{sides}; either answer lands the run, if its checks pass. "
             f"File by file: corral merge {record.run} --resolve FILE=ours|theirs|base|PATH. Nothing was moved yet"
         ),
         choices=("ours", "theirs", "abort"),

@@ -14,8 +14,11 @@ from corral.model import Tokens
 MOST_KEPT_BYTES = 4 << 20  #: of one event, line or document; of a longer one only the end is kept, where usage stands
 END_BYTES = 64 << 10
 
+#: Events that report usage before it is final.
+EARLY = ("message_start", "response.created", "response.in_progress", "response.queued")
+_FINISHED = re.compile(rb'"finish_?[rR]eason"\s*:\s*"')
+
 Metered = Callable[[str | None, Tokens], None]  #: the model, and what is to be added to the sum
-Missed = Callable[[str | None], None]  #: the model that answered without saying what it used
 
 
 class _Details(Struct):
@@ -54,7 +57,6 @@ class _Part(Struct):
     response: Raw = Raw(b"")  # OpenAI's last event, Gemini's Code Assist; a text for Ollama
     choices: Raw = Raw(b"")
     candidates: Raw = Raw(b"")
-    content: Raw = Raw(b"")
     done: bool | None = None
     prompt_eval_count: int | None = None
     eval_count: int | None = None
@@ -63,21 +65,22 @@ class _Part(Struct):
 _PART = msgspec.json.Decoder(_Part)
 _PARTS = msgspec.json.Decoder(list[_Part])
 _USAGE = msgspec.json.Decoder(_Usage)
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+UNREADABLE = (ValueError, OverflowError, RecursionError)
 _NAMED = re.compile(rb'"(?:usage|usageMetadata)"\s*:\s*(\{)')
 
 
 class Meter:
     """Reads one answer. `metered` is told additions as soon as they are known: sum them up over all answers."""
 
-    def __init__(self, content_type: str, metered: Metered, missed: Missed | None = None) -> None:
-        self._metered, self._missed = metered, missed
+    def __init__(self, content_type: str, metered: Metered) -> None:
+        self._metered = metered
         self._how: Literal["events", "lines", "whole"] | None = _how(content_type)
         self._first = b""  # until it can be seen what comes
         self._kept, self._cut = bytearray(), False
         self._model: str | None = None
         self._known, self._told = Tokens(), Tokens()
-        self._answered = self._said = False
+        self._said = False
+        self._early = self._final = False  # of the last usage, and of any
 
     def feed(self, piece: bytes) -> None:
         if self._how is None:
@@ -96,17 +99,16 @@ class Meter:
         self._keep(rest)
         self._tell()
 
-    def end(self) -> None:
-        """Read what is left, and say so where an answer passed that told nothing."""
+    def end(self, *, whole: bool = True) -> bool:
+        """Read what is left; return whether all that the answer used is known. `whole`: it came to its end."""
         if self._first:  # too short to hold anything
-            return
+            return False
         if self._how == "whole":
             self._document()
         else:
             self._close_line()
         self._tell()
-        if self._answered and not self._said and self._missed:
-            self._missed(self._model)
+        return self._said and (self._final or (whole and not self._early))
 
     def _keep(self, piece: bytes) -> None:
         self._kept += piece
@@ -149,28 +151,28 @@ class Meter:
                 self._part(line.strip())
         return None
 
-    def _part(self, text: bytes, *, outermost: bool = True) -> bool:
+    def _part(self, text: bytes, around: _Part | None = None) -> bool:
         if not text.startswith(b"{"):
             return False
         try:
-            self._read(_PART.decode(text), outermost=outermost)
+            self._read(_PART.decode(text), around)
         except UNREADABLE:
             return False
         return True
 
-    def _read(self, part: _Part, *, outermost: bool = True) -> None:
+    def _read(self, part: _Part, around: _Part | None = None) -> None:
         self._model = part.model or part.modelVersion or self._model
-        kind = part.type or ""
-        said = bool(part.choices or part.candidates or part.content or part.done is not None)
-        self._answered = self._answered or said or kind.startswith(("response.", "message"))
-        for inner in (part.message, part.response) if outermost else ():
+        for inner in (part.message, part.response) if around is None else ():
             if bytes(inner).startswith(b"{"):
-                self._part(bytes(inner), outermost=False)
+                self._part(bytes(inner), part)
         if part.prompt_eval_count is not None or part.eval_count is not None:
             self._know(Tokens(part.prompt_eval_count or 0, part.eval_count or 0))
+            self._final = self._final or bool(part.done)
         for usage in (part.usage, part.usageMetadata):
             if usage:
                 self._use(usage)
+                self._early = (around or part).type in EARLY
+                self._final = self._final or (not self._early and _is_final(part))
 
     def _use(self, usage: _Usage) -> None:
         known = self._known
@@ -193,7 +195,6 @@ class Meter:
 
     def _end_of(self, text: bytes) -> None:
         """Read the last usage that stands in the end of something too long to be kept."""
-        self._answered = True
         for found in reversed(list(_NAMED.finditer(text))):
             try:
                 usage = _USAGE.decode(_object(text[found.start(1) :]))
@@ -203,7 +204,7 @@ class Meter:
             return
 
     def _know(self, tokens: Tokens) -> None:
-        self._known, self._said = tokens, True
+        self._known, self._said = tokens.limited, True
 
     def _tell(self) -> None:
         known, told = self._known, self._told
@@ -216,6 +217,14 @@ class Meter:
                 known.cache_write - told.cache_write,
             )
             self._metered(self._model, added)
+
+
+def _is_final(part: _Part) -> bool:
+    """Return whether the usage in a part is that of the whole answer."""
+    if part.type is not None:
+        return True
+    going_on = bytes(part.candidates) or bytes(part.choices)
+    return going_on in (b"", b"[]", b"null") or bool(_FINISHED.search(going_on))
 
 
 def _how(content_type: str) -> Literal["events", "lines", "whole"] | None:

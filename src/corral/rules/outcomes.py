@@ -44,7 +44,10 @@ def of_items(progress: Progress, name: str) -> Settle:
             return Settle(name, "skipped", f"{len(refused)} of {len(ends)} items: {refused[0].reason}", why="no")
     if not bad:
         return Settle(name, "done", why=f"all {len(ends)} items")
-    return Settle(name, bad[0].status, f"{len(bad)} of {len(ends)} items: {bad[0].reason}")
+    first = next(each for each in progress.members[name] if progress.ends[each] is bad[0])
+    label = progress.combination(first)
+    kind = f"combinations, first {label}" if label else "items"
+    return Settle(name, bad[0].status, f"{len(bad)} of {len(ends)} {kind}: {bad[0].reason}")
 
 
 def of_nested(progress: Progress, name: str) -> Settle:

@@ -37,6 +37,23 @@ def take(ended: Ended, schema: Mapping[str, Any]) -> Taken:
         if not values:
             return Taken(None, ("its last message holds no JSON value",))
         found = values[0]
+    return _fitted(found, schema)
+
+
+def printed(text: str, schema: Mapping[str, Any]) -> Taken:
+    """Take the output from what a command printed: JSON at its very end, alone or after other lines."""
+    values = ending_value(text)
+    found = _fitted(values[0], schema) if values else Taken(misfits=("",))
+    if found.misfits and ("enum" in schema or schema.get("type") == "string"):
+        plain = _fitted(text.strip(), schema)  # a word needs no quotes
+        return plain if not plain.misfits or not values else found
+    if not values:
+        cut = f"; only its first {MOST_TEXT} characters count" if len(text) >= MOST_TEXT else ""
+        return Taken(None, (f"what it printed does not end with a JSON value{cut}",))
+    return found
+
+
+def _fitted(found: Any, schema: Mapping[str, Any]) -> Taken:  # noqa: ANN401
     try:
         size = len(msgspec.json.encode(found))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -66,6 +83,24 @@ def last_value(text: str) -> list[Any]:
             return alone
     line = text.rpartition("\n")[2]
     return (_value(line) if len(text) - len(line) >= place else []) or found
+
+
+def ending_value(text: str) -> list[Any]:
+    """Return the JSON value that a text ends with, as a list of one; it begins at the start of a line."""
+    text = text.strip()
+    if whole := _value(text):
+        return whole
+    line = text.rpartition("\n")[2]
+    if not line.startswith((" ", "\t")) and (alone := _value(line)):
+        return alone
+    work = 0
+    for begin in reversed([found.start() for found in re.finditer(r"^[\[{]", text, re.MULTILINE)]):
+        if found := _value(text[begin:]):
+            return found
+        work += len(text) - begin
+        if work > MOST_WORK:
+            break
+    return []
 
 
 def _last_inside(text: str) -> tuple[int, list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -14,6 +14,7 @@ from corral.rules.actions import Settle
 from corral.rules.flows import filling
 from corral.rules.flows.known import Results
 
+MOST_COMBINATION = 200  #: characters
 End = Settle | NodeState  #: of a node: as it was decided, or as it was stored
 
 
@@ -30,7 +31,7 @@ class Progress:
         self.filled: dict[str, Node] = {}
         self.smooth = True  #: all that is over is done
         self._results = Results(flow)
-        asking = [node for node in flow.nodes if node.when or node.around or node.for_each or node.repeat]
+        asking = [node for node in flow.nodes if node.when or node.around or node.fans_out or node.repeat]
         if flow.fills:
             asking += [node for node in flow.nodes if fills(flow, node)]
         self.told = bool(asking)  #: whether anybody asks for results
@@ -64,7 +65,16 @@ class Progress:
         if node not in self.items:
             return self._results.seen_from(node)
         group, item, place = self.items[node]
-        return self._results.seen_from(group, {"item": item, "index": place})
+        own = {"item": item, "index": place, **({"matrix": item} if self.nodes[group].matrix else {})}
+        return self._results.seen_from(group, own)
+
+    def combination(self, node: str) -> str:
+        """Return the values of a matrix that a node is made for, as `os=linux, py=3.12`."""
+        group, item, _ = self.items.get(node, ("", None, 0))
+        if not group or not self.nodes[group].matrix or not isinstance(item, Mapping):
+            return ""
+        values = cast("Mapping[str, Any]", item)
+        return ", ".join(f"{name}={filling.words(value)}" for name, value in values.items())[:MOST_COMBINATION]
 
     # --- what came before it
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import structs
-
 from corral.flow import Flow, Node
 from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.rules import outcomes
 from corral.rules.actions import Action, Ask, Expand, Land, Limits, Settle
 from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.items import MOST_ITEMS, asks_item, item_of
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin
 from corral.rules.progress import End, Progress
 from corral.rules.seats import Seats
 from corral.rules.shares import Room
 from corral.rules.working import Moment, Work
-
-MOST_ITEMS = 1000  #: of one for_each
 
 
 class Schedule:
@@ -65,6 +62,10 @@ class Schedule:
     def node_of(self, record: AttemptRecord) -> Node:
         """Return the node that an attempt works on; a judge's is another than that of those it compares."""
         return self._progress.node_of(record)
+
+    def combination(self, name: str) -> str:
+        """Return the values of a matrix that a node is made for."""
+        return self._progress.combination(name)
 
     def heads(self, name: str, base: str | None) -> tuple[str, ...]:
         """Return the commits a node starts from; none: where the run began."""
@@ -123,7 +124,7 @@ class Schedule:
         """Take in the items of a node that is over: what comes after it goes on from their work."""
         progress, members = self._progress, list[str]()
         node = progress.nodes[name]
-        while node.for_each is not None and (state := self._stored.pop(f"{name}.{len(members)}", None)):
+        while node.fans_out and (state := self._stored.pop(f"{name}.{len(members)}", None)):
             progress.nodes[state.id] = item_of(node, len(members))
             progress.items[state.id], progress.ends[state.id] = (name, None, len(members)), state
             progress.smooth = progress.smooth and state.status == "done"
@@ -271,20 +272,28 @@ class Schedule:
                 if not Expression(words).holds(self._progress.known(name)):
                     return self._settled(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
             words = node.when
-            if words is not None and not Expression(words).holds(self._progress.known(node.id)):
+            own = words is not None and node.fans_out and asks_item(words)
+            if words is not None and not own and not Expression(words).holds(self._progress.known(node.id)):
                 return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
             words = node.for_each
-            return None if words is None else self._expand(node, words)
+            if node.items is not None:
+                return self._expand(node, node.items)
+            return None if words is None else self._expand(node, self._list(node, words))
         except Wrong as wrong:
             return self._settled(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
 
-    def _expand(self, node: Node, words: str) -> list[Action]:
+    def _list(self, node: Node, words: str) -> list[Any]:
         items = Expression(words).value(self._progress.known(node.id))
         if not isinstance(items, list):
-            raise Wrong("it is no list")
+            raise Wrong(
+                "it is no list" + (", but text: does its node say `output: json`?" if isinstance(items, str) else "")
+            )
         values = cast("list[Any]", items)
         if len(values) > MOST_ITEMS:
             raise Wrong(f"it has more than {MOST_ITEMS} items")
+        return values
+
+    def _expand(self, node: Node, values: Sequence[Any]) -> list[Action]:
         progress = self._progress
         made = tuple(item_of(node, place) for place in range(len(values)))
         names = progress.members[node.id] = [each.id for each in made]
@@ -329,8 +338,3 @@ class Schedule:
 
     def _spent(self) -> float:
         return self._spent_before + self._seats.spent_usd
-
-
-def item_of(node: Node, place: int) -> Node:
-    """Return the node that does one item of a list."""
-    return structs.replace(node, id=f"{node.id}.{place}", needs=(), when=None, around=(), for_each=None)

@@ -61,7 +61,7 @@ class Work:
             lane = structs.replace(lane, agent=agent)
             found = lanes.decide(lane, driven=self._seats.driven, stopping=bool(at.stopping), now=at.now)
             if isinstance(found, Over) and node.repeat and found.last and not at.stopping:
-                found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt))
+                found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt), now=at.now)
             if isinstance(found, Over):
                 over.append(found)
             else:

@@ -1,5 +1,5 @@
 # Run on the agent's side, in its box: what it left is committed, and all its commits leave as bundles.
-# usage: sh collect.sh MESSAGE BASE OUT [SUBMODULE COMMIT]...      (inner submodules first)
+# usage: sh tidy.sh + collect.sh MESSAGE BASE OUT [SUBMODULE COMMIT]...      (inner submodules first)
 git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "$@"; }
 message=$1 base=$2 out=$3
 shift 3
@@ -17,26 +17,39 @@ unlock() {
 }
 unlocked=
 
+# add what can be added, and list what cannot: a name that git refuses, a file that cannot be read
+add_rest() {
+    unlock
+    chmod -R u+rwX . 2>/dev/null
+    rm -rf .git/index && { git read-tree HEAD || git read-tree --empty; } 2>/dev/null || return 1
+    said=$(git add -A --ignore-errors 2>&1) && return 0
+    case $said in *"fatal: "*) case $said in *"adding files failed"*) ;; *) return 1 ;; esac ;; esac
+    printf '%s\n' "$said" | grep '^error: ' | sed 's/^error: //' | head -n 20 >>"$out/left"
+}
+
 # commit what is left in a repository and bundle all it has beyond a commit: its branches and its stash too
 collect() (
     cd "$1" || exit 3
-    if [ -e "$3.lock" ] || [ -L "$3.lock" ]; then rm -rf "$3.lock"; fi
+    rm -rf "$3.lock" "$3"
     [ "$1" = "$unlocked" ] || unlock
-    said=$(git add -A 2>&1) || {
-        unlock
-        rm -f .git/index && git read-tree HEAD && said=$(git add -A 2>&1)
-    } || unless "no error"
+    said=$(git add -A 2>&1) || add_rest || unless "no error"
     said=$(git commit --no-verify -q -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash
     said=$(git bundle create -q "$3" HEAD --branches $stash ${2:+"^$2"} 2>&1) || unless "empty bundle"
 )
 
-known=" "
+inner=
+number=0
+for word; do
+    number=$((number + 1))
+    [ $((number % 2)) = 0 ] || inner="$inner ./$word/.git"
+done
+rm -rf "$out/left"
+[ -L .git ] || tidy .git/info/exclude "$out/left"
 number=0
 while [ $# -gt 1 ]; do
     collect "./$1" "$2" "$out/module-$number.bundle" || exit 3
-    known="$known./$1/.git "
     number=$((number + 1))
     shift 2
 done
@@ -53,9 +66,5 @@ unlocked=.
         ) >/dev/null 2>&1
     done
 
-# A repository that the agent made inside is not ours to keep as one: its files are the work.
-find . -mindepth 2 -name .git -prune | while IFS= read -r inner; do
-    case $known in *" $inner "*) ;; *) mkdir -p "$HOME/.nested" && mv "$inner" "$(mktemp -d -p "$HOME/.nested")" ;; esac
-done
-
+unnest $inner
 collect . "$base" "$out/work.bundle"

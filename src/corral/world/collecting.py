@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from corral.errors import GitTrouble
+from corral.world import incoming
 from corral.world.git import Repository
-from corral.world.process import Owner
-from corral.world.workspace import WHO, Workspace
+from corral.world.tidying import Moment
+from corral.world.workspace import WHO, Workspace, read_below
 
-SCRIPT = (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
+TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
+SCRIPT = TIDY + (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
 MOST_UNPACKED = 100  #: objects
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
+MOST_NOTES = 20  #: lines about what could not be collected
+IN_BOX_SECONDS = 20  #: for collecting in the agent's own box; what takes longer gets a box of its own
 
 #: In a box, the program and then the collecting: what it left running is ended in between (the box holds nobody else).
 THEN_COLLECT = """
@@ -31,9 +33,10 @@ shift 5
 code=$?
 kill -9 -1 2>/dev/null
 eval "set -- $modules"
-(set -- "$message" "$base" "$out" "$@"; eval "$collect") </dev/null >/dev/null 2>&1 && : > "$out/done"
+limit=$(command -v timeout) && limit="$limit -s KILL IN_BOX_SECONDS"
+$limit /bin/sh -c "$collect" collect "$message" "$base" "$out" "$@" </dev/null >/dev/null 2>&1 && : > "$out/done"
 exit $code
-"""
+""".replace("IN_BOX_SECONDS", str(IN_BOX_SECONDS))
 
 
 class Taken(Struct, frozen=True):
@@ -41,6 +44,7 @@ class Taken(Struct, frozen=True):
 
     commit: str | None  #: where its HEAD stood, when that is not the base
     saved: tuple[str, ...] = ()  #: refs under which its other branches and its stash are kept
+    notes: tuple[str, ...] = ()  #: what of its work could not be taken, and why
 
 
 def collect_command(made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
@@ -59,13 +63,15 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-async def take(repository: Repository, made: Workspace, out: Path, attempt: str, references: Sequence[str]) -> Taken:
+async def take(
+    repository: Repository, made: Workspace, out: Path, attempt: str, references: Sequence[str], base: str | None
+) -> Taken:
     """Fetch the bundles in `out`: the work under `references`, whatever else there is under refs/corral/saved."""
     for number, module in enumerate(made.modules):
         bundle = out / f"module-{number}.bundle"
         if bundle.exists():
             inner = Repository(Path(module.git_dir), Path(module.git_dir), work_tree=False)
-            await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"])
+            await fetch(inner, bundle, [f"HEAD:refs/corral/attempts/{attempt}"], module.commit)
     bundle = out / "work.bundle"
     if not bundle.exists():
         return Taken(None)
@@ -76,15 +82,18 @@ async def take(repository: Repository, made: Workspace, out: Path, attempt: str,
         name: f"refs/corral/saved/{attempt}/{name.removeprefix('refs/').removeprefix('heads/')}" for name in others
     }
     wanted = [f"HEAD:{reference}" for reference in references] if head else []
-    await fetch(repository, bundle, [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())])
+    specs = [*wanted, *(f"{name}:{kept}" for name, kept in saved.items())]
+    if not specs:
+        return Taken(None)
+    await fetch(repository, bundle, specs, base or "")
     return Taken(head, tuple(saved.values()))
 
 
-async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> None:
+async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], known: str | None = None) -> None:
     """Take refs over from a bundle that was made on an agent's side: `name in it:ref here`.
 
     Every object is looked at, and each that it names must be there. `git fetch` of git 2.39 does neither with a
-    bundle, whatever its settings say, so this is done step by step.
+    bundle, whatever its settings say, so this is done step by step. `known`: see `incoming.examine`.
     """
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
@@ -93,19 +102,31 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str]) -> N
     wanted = [spec.split(":", 1) for spec in specs]
     if missing := [name for name, _ in wanted if name not in found]:
         raise GitTrouble(f"the workspace's bundle does not hold {missing[0]}")
+    lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted).encode()
     # Few objects are better kept one by one: a pack for each attempt would have to be gathered up again.
     small = count <= MOST_UNPACKED and bundle.stat().st_size <= MOST_HEAD
-    if not small or not await _unpacked(repository, bundle.read_bytes()[start:]):
-        with _for_owner(bundle, repository.owner) as path:
-            await repository.index_pack(path, start)
-    lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted)
-    await repository.git("update-ref", "--stdin", stdin=lines.encode(), env=WHO)
+    with incoming.quarantine(repository) as folder:
+        await repository.index_pack(bundle, start, incoming.environment(folder))
+        await incoming.examine(repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known)
+        if small and await _unpacked(repository, bundle.read_bytes()[start:], lines):
+            return
+        marks = incoming.move_pack(repository, folder)
+    try:
+        await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
 
 
-async def _unpacked(repository: Repository, pack: bytes) -> bool:
+async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool:
+    """Write objects one by one and the refs that lead to them; tell whether no `git gc` can have come between."""
     durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
     any_code = tuple(range(256))
-    return (await repository.git(*durable, "unpack-objects", "--strict", "-q", stdin=pack, fine=any_code)).code == 0
+    before = Moment.of(repository)
+    if (await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)).code != 0:
+        return False
+    updated = await repository.git("update-ref", "--stdin", stdin=updates, env=WHO, fine=any_code)
+    return updated.code == 0 and before.passed_quietly(repository)
 
 
 def _pack(bundle: Path) -> tuple[int, int]:
@@ -136,6 +157,13 @@ def _refs(bundle: Path) -> dict[str, str]:
     return {name: commit for name, commit in found.items() if "\ufffd" not in name}
 
 
+def left_out(out: Path) -> tuple[str, ...]:
+    """Return what the collecting could not store, as it was listed in a folder that the agent could write to."""
+    words = read_below(out, "left", MOST_HEAD) or b""
+    lines = words.decode(errors="replace").splitlines()
+    return tuple(f"not collected: {line[:300]}" for line in lines[:MOST_NOTES])
+
+
 async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:
     """Put a note on a commit, replacing an older one."""
     await repository.git("notes", f"--ref={notes}", "add", "-f", "-F", "-", commit, stdin=text, env=WHO)
@@ -154,17 +182,3 @@ async def with_files_of(repository: Repository, commit: str, base: str, paths: S
         tree = (await repository.git("write-tree", env=env)).out.decode().strip()
         made = await repository.git("commit-tree", tree, "-p", commit, "-m", "with the base's tests", env=env)
     return made.out.decode().strip()
-
-
-@contextlib.contextmanager
-def _for_owner(file: Path, owner: Owner | None) -> Generator[Path]:
-    """Show a file to a repository's owner who may not enter our state folder."""
-    if owner is None:
-        yield file
-        return
-    with tempfile.TemporaryDirectory(prefix="corral-") as name:
-        shown = Path(name) / "bundle"
-        shutil.copyfile(file, shown)
-        for path in (Path(name), shown):
-            os.chown(path, owner.uid, owner.gid)
-        yield shown

@@ -43,7 +43,7 @@ def first_child(pid: int) -> int | None:
 
 def me() -> str:
     """Return a name for this process that no other will ever have."""
-    return f"{os.uname().nodename}/{_boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
+    return f"{os.uname().nodename}/{boot()}/{os.getpid()}/{started_at(os.getpid()) or time.time_ns()}"
 
 
 def alive(owner: str) -> bool | None:
@@ -51,7 +51,7 @@ def alive(owner: str) -> bool | None:
     parts = owner.split("/")
     if len(parts) != 4 or parts[0] != os.uname().nodename:
         return None
-    if parts[1] != _boot():
+    if parts[1] != boot():
         return False
     if not PROC.exists():
         try:
@@ -62,6 +62,39 @@ def alive(owner: str) -> bool | None:
             return True
         return True
     return started_at(int(parts[2])) == parts[3]
+
+
+def process_of(owner: str) -> int | None:
+    """Return the process id in the name of an owner on this machine; None for one elsewhere."""
+    parts = owner.split("/")
+    return int(parts[2]) if len(parts) == 4 and parts[0] == os.uname().nodename else None
+
+
+def suspended(pid: int) -> bool:
+    """Return whether a process is stopped by a signal or a debugger."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
+def stopped_holder(file: Path) -> int | None:
+    """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
+    try:
+        inode = str(file.stat().st_ino)
+        locks = (PROC / "locks").read_text().splitlines()
+    except OSError:
+        return None
+    for fields in (line.replace("-> ", "").split() for line in locks):
+        pid, place = fields[4], fields[5]
+        if fields[3] == "WRITE" and place.rpartition(":")[2] == inode and suspended(int(pid)):
+            return int(pid)
+    return None
+
+
+def any_left(tag: str) -> bool:
+    """Return whether a process of this attempt is running."""
+    return any(name is not None for _, name in _tagged(tag, None))
 
 
 def sweep(tag: str, uid: int | None = None) -> list[Leftover]:
@@ -123,7 +156,8 @@ def _all_of(file: str) -> bytes:
 
 
 @functools.cache
-def _boot() -> str:
+def boot() -> str:
+    """Return a name of this start of the machine; "-" where there is none."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()[:8]
     except OSError:

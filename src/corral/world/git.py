@@ -8,15 +8,18 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
+import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from corral.errors import BadRequest, CorralError, GitTrouble
-from corral.world import process
+from corral.errors import BadRequest, CorralError, GitTrouble, OutOfResources
+from corral.world import custody, process
 from corral.world.process import Finished, Owner, Start
+from corral.world.sandbox.launchers import kind, launcher
 
 OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
 EMPTY_TREE = {
@@ -42,16 +45,32 @@ SAFE = (
 )  # fmt: skip
 
 
-#: What a person's own history may have long had, and what git itself refuses to follow when submodules are made.
+#: What a person's own history may have long had, and what harms nobody.
 HARMLESS = (
-    "zeroPaddedFilemode", "gitmodulesName", "gitmodulesUrl", "gitmodulesPath",
+    "zeroPaddedFilemode",
     "missingNameBeforeEmail", "missingSpaceBeforeEmail", "badEmail", "missingEmail",
     "missingSpaceBeforeDate", "zeroPaddedDate", "badDate", "badDateOverflow", "badTimezone", "nulInCommit",
 )  # fmt: skip
-FROM_FILE = 'tail -c "+$1" -- "$2" | { shift 2; "$@"; }'
+#: Commands that read what agents wrote: with little memory and time, and never longer than we live.
+CONFINED = (
+    "cat-file", "diff", "grep", "index-pack", "ls-tree", "merge-base", "merge-tree", "rev-list", "show",
+    "unpack-objects",
+)  # fmt: skip
+CONFINED_MB, CONFINED_SECONDS = 400, 120
+CONFINE = 'ulimit -d "$1" 2>/dev/null; ulimit -t "$2" 2>/dev/null; shift 2; exec "$@"'
+TOO_MUCH = ("out of memory", "malloc failed", "mmap failed", "cannot allocate", "realloc failed")
+LARGE = ("-c", "core.bigFileThreshold=16m")  #: files that are compared as a whole, not by their lines
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+#: What git says of a lock file that is there already, of a ref, an index or settings.
+LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
+
+
+class OverLimit(GitTrouble):
+    """A git that was confined used up what it had."""
 
 
 class Change(Struct, frozen=True):
@@ -73,6 +92,7 @@ class ChangedBlob(Struct, frozen=True):
 
 
 _known: list[tuple[int, ...]] = []
+LOOKS_AT_HOLDER = 500  #: after so many looks at a lock, about 5 s, its holder is looked at
 
 
 async def version() -> tuple[int, ...]:
@@ -85,6 +105,8 @@ async def version() -> tuple[int, ...]:
 async def _version() -> tuple[int, ...]:
     try:
         finished = await process.run(Start(argv=["git", "version"], env=ENV))
+    except OutOfResources:
+        raise
     except CorralError as error:
         raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
@@ -117,20 +139,15 @@ class Repository:
     ) -> Finished:
         """Run git in this repository; a code that is not `fine` is an error with git's words."""
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
-        finished = await process.run(
-            Start(
-                argv=["git", *SAFE, *place, *arguments],
-                env={**ENV, **(env or {})},
-                cwd=str(self.folder),
-                stdin=stdin,
-                owner=self.owner,
-                pass_fds=self.keeps,
-            ),
-            sink=sink,
+        start = Start(
+            argv=["git", *SAFE, *place, *arguments],
+            env={**ENV, **(env or {})},
+            cwd=str(self.folder),
+            stdin=stdin,
+            owner=self.owner,
+            pass_fds=self.keeps,
         )
-        if finished.code not in fine:
-            raise _trouble(arguments[0], finished)
-        return finished
+        return await _finished(start, _command(arguments), fine, sink)
 
     async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
         return (await self.git(*arguments, fine=fine)).out.decode(errors="replace").strip()
@@ -153,6 +170,12 @@ class Repository:
 
     async def change_and_sha256(self, base: str | None, commit: str) -> tuple[Change, str]:
         """Return what `change` does, and the hash of the whole change as `patch` writes it; git is asked once."""
+        try:
+            return await self._change_and_sha256(base, commit, ())
+        except OverLimit:
+            return await self._change_and_sha256(base, commit, LARGE)
+
+    async def _change_and_sha256(self, base: str | None, commit: str, by: tuple[str, ...]) -> tuple[Change, str]:
         digest, head = hashlib.sha256(), bytearray()
         over = False  # the rows of the numbers, each with a NUL at its end; a NUL alone; then the patch
 
@@ -167,7 +190,7 @@ class Repository:
                 del head[end:]
                 over = True
 
-        words = ("diff", "--numstat", "--patch", "--binary", "--full-index", "-z", *PLAIN_DIFF)
+        words = (*by, "diff", "--numstat", "--patch", "--binary", "--full-index", "-z", *PLAIN_DIFF)
         await self.git(*words, base or empty_tree(commit), commit, sink=sink)
         return _change(bytes(head)), digest.hexdigest()
 
@@ -178,13 +201,24 @@ class Repository:
 
     async def patch(self, base: str | None, commit: str, sink: Callable[[bytes], object]) -> None:
         """Hand the whole change to `sink` as it comes, binary files too, as `git apply` takes it."""
-        words = ("diff", "--binary", "--full-index", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        await self._patch(base, commit, sink, ())
+
+    async def _patch(self, base: str | None, commit: str, sink: Callable[[bytes], object], by: tuple[str, ...]) -> None:
+        words = (*by, "diff", "--binary", "--full-index", *PLAIN_DIFF, base or empty_tree(commit), commit)
         await self.git(*words, sink=sink)
 
     async def patch_sha256(self, base: str | None, commit: str) -> str:
-        digest = hashlib.sha256()
-        await self.patch(base, commit, digest.update)
-        return digest.hexdigest()
+        """Return the hash of the whole change; by the same two ways as `change_and_sha256`."""
+        for by in ((), LARGE):
+            digest = hashlib.sha256()
+            try:
+                await self._patch(base, commit, digest.update, by)
+            except OverLimit:
+                if by:
+                    raise
+            else:
+                return digest.hexdigest()
+        raise AssertionError
 
     async def changed_and_added(self, base: str, commit: str) -> tuple[list[str], list[str]]:
         """Return the files of `base` that are different or gone in `commit`, and those it did not have."""
@@ -210,14 +244,20 @@ class Repository:
     async def blob(self, name: str) -> bytes:
         return (await self.git("cat-file", "blob", name)).out
 
-    async def index_pack(self, file: Path, start: int) -> None:
+    async def index_pack(self, file: Path, start: int, env: Mapping[str, str]) -> None:
         """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole."""
-        words = ["index-pack", f"--strict={','.join(f'{name}=ignore' for name in HARMLESS)}", "--fix-thin", "--stdin"]
-        git = ["git", *SAFE, f"--git-dir={self.git_dir}", *words]
-        argv = ["/bin/sh", "-c", FROM_FILE, "index", str(start + 1), str(file), *git]
-        finished = await process.run(Start(argv=argv, env=ENV, cwd=str(self.folder), owner=self.owner))
-        if finished.code != 0:
-            raise _trouble("index-pack", finished)
+        words = [f"--strict={','.join(f'{name}=ignore' for name in HARMLESS)}", "--fix-thin", "--threads=1", "--stdin"]
+        argv = ["git", *SAFE, *LARGE, f"--git-dir={self.git_dir}", "index-pack", *words]
+        with file.open("rb", buffering=0) as content:
+            content.seek(start)
+            begin = Start(
+                argv=argv,
+                env={**ENV, **env},
+                cwd=str(self.folder),
+                owner=self.owner,
+                stdin_file=content.fileno(),
+            )
+            await _finished(begin, "index-pack", (0,), None)
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
@@ -238,10 +278,76 @@ class Repository:
         return self._identity
 
 
-def _trouble(command: str, finished: Finished) -> GitTrouble:
+def _command(arguments: Sequence[str]) -> str:
+    """Return which of git's commands these words start; settings may stand before it."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-c":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+async def _finished(
+    start: Start, command: str, fine: tuple[int, ...], sink: Callable[[bytes], object] | None
+) -> Finished:
+    """Run git; what reads an agent's objects is confined."""
+    if command not in CONFINED:
+        finished = await process.run(start, sink=sink)
+    else:
+        try:
+            finished = await process.run(_confined(start), timeout=CONFINED_SECONDS, sink=sink)
+        except process.TooSlow:
+            raise GitTrouble(f"git {command} did not end within {CONFINED_SECONDS} s: the work is too much") from None
+    if finished.code not in fine:
+        raise trouble(command, finished)
+    return finished
+
+
+def _confined(start: Start) -> Start:
+    limits = ["/bin/sh", "-c", CONFINE, "git", str(CONFINED_MB << 10), str(CONFINED_SECONDS)]
+    if kind() != "compiled":  # its twin takes longer to start than most gits to end
+        return structs.replace(start, argv=[*limits, *start.argv])
+    user = ["-u", str(start.owner.uid), "-g", str(start.owner.gid)] if start.owner else []
+    return structs.replace(
+        start, argv=[*launcher(), "-p", str(os.getpid()), *user, "--", *limits, *start.argv], owner=None
+    )
+
+
+def trouble(command: str, finished: Finished) -> GitTrouble:
+    """Return what git's words mean, with a hint for what a user can do about it."""
     words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
+    if locked_by := LOCKED.search(words):
+        lock = Path(locked_by[1])
+        return GitTrouble(
+            f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
+            hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
+        )
+    if command in CONFINED and (finished.code < 0 or any(sign in words.lower() for sign in TOO_MUCH)):
+        return OverLimit(
+            f"git {command} needs more than {CONFINED_MB} MB or {CONFINED_SECONDS} s: the work is too much"
+        )
+    if "gitmodules" in words:
+        part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
+        return GitTrouble(
+            f"its .gitmodules has a submodule whose {part or 'entry'} git refuses: it could write or run elsewhere",
+            hint="names must not hold .., and a url or path must not start with a dash",
+        )
     full = any(sign in words for sign in ("No space left", "unable to write"))
     return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
+
+
+def age(file: Path) -> str:
+    """Return how long ago a file was made, in words; empty where it is gone."""
+    try:
+        seconds = max(0.0, time.time() - file.stat().st_mtime)
+    except OSError:
+        return ""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f", {seconds / size:.0f} {unit} old"
+    return f", {seconds:.0f} seconds old"
 
 
 def _change(numbers: bytes) -> Change:
@@ -257,16 +363,27 @@ def _change(numbers: bytes) -> Change:
 
 def loose_tree(git_dir: Path, commit: str) -> str | None:
     """Read the tree of a commit that lies as a file of its own; None where it does not: then git is to be asked."""
+    whole = _loose_commit(git_dir, commit)
+    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
+    return told[1].decode() if told else None
+
+
+def loose_parents(git_dir: Path, commit: str) -> list[str]:
+    """Read the parents of a commit that lies as a file of its own; none where it does not."""
+    head = _loose_commit(git_dir, commit).partition(b"\n\n")[0]
+    return [line.split()[1].decode() for line in head.split(b"\n") if line.startswith(b"parent ")]
+
+
+def _loose_commit(git_dir: Path, commit: str) -> bytes:
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):
-        return None
+        return b""
     try:
         packed = (git_dir / "objects" / commit[:2] / commit[2:]).read_bytes()
         whole = zlib.decompressobj().decompress(packed, MOST_COMMIT)
     except (OSError, zlib.error):
-        return None
+        return b""
     found = hashlib.sha1(whole, usedforsecurity=False) if len(commit) == 40 else hashlib.sha256(whole)
-    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
-    return told[1].decode() if told and found.hexdigest() == commit else None
+    return whole if found.hexdigest() == commit else b""
 
 
 class Found(Struct, frozen=True):
@@ -334,12 +451,19 @@ async def locked(file: Path) -> AsyncGenerator[int, None]:
     """Hold a lock that also other processes respect; it is gone when its holder dies, and all it was passed on to."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    looks = 0
     try:
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                looks += 1
+                if looks % LOOKS_AT_HOLDER == 0 and (pid := custody.stopped_holder(file)):
+                    raise CorralError(
+                        f"process {pid} is stopped (SIGSTOP) and holds the lock {file}",
+                        hint=f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}",
+                    ) from None
                 await asyncio.sleep(0.01)
         yield descriptor
     finally:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.errors import BadRequest, GitTrouble
-from corral.world.git import PLAIN_DIFF, Repository, empty_tree
+from corral.world.git import PLAIN_DIFF, Repository, age, empty_tree, trouble
 from corral.world.process import Owner
 from corral.world.workspace import WHO, remove
 
@@ -61,7 +62,7 @@ async def move_ref(repository: Repository, ref: str, before: str | None, after: 
     if finished.code != 0:
         if await repository.commit_of(ref) != before:
             raise Moved(f"{ref} was moved by somebody else meanwhile")
-        raise GitTrouble(f"git update-ref: {finished.err.decode(errors='replace').strip()}")
+        raise trouble("update-ref", finished)
 
 
 # --- checkouts
@@ -124,8 +125,10 @@ def held(checkout: Checkout) -> Generator[None]:
         mark.write_bytes(OURS)
         os.link(mark, checkout.lock)  # never half written: an empty lock would be somebody else's
     except FileExistsError:
+        way = f"{checkout.lock} is in the way{age(checkout.lock)}"
         raise BadRequest(
-            f"another git is at work in {checkout.folder}", hint=f"wait for it; if there is none: rm {checkout.lock}"
+            f"another git is at work in {checkout.folder}, or was killed: {way}",
+            hint=f"wait for it; if no git is running there: rm {shlex.quote(str(checkout.lock))}",
         ) from None
     except OSError as error:
         raise BadRequest(f"{checkout.lock}: {error.strerror}", hint="merge as the owner of the repository") from error

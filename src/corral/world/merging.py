@@ -20,6 +20,8 @@ PROGRAMS = r"^(merge\..*\.driver|filter\..*\.(clean|smudge|process|required))$"
 MAY_NAME = re.compile(rb"\[\s*(?:merge|filter|include)", re.IGNORECASE)
 MOST_AT_ONCE = 4
 REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
+#: What is said of commits. `git show` would fail on a .gitmodules in the checkout that is not well formed.
+ABOUT = ("rev-list", "--no-walk", "--no-commit-header")
 OWN_DRIVER = "git merge-file --quiet --marker-size=%L %A %O %B"
 #: What a repository's settings may not switch on: each would start programs, or reach into other repositories.
 QUIET = (
@@ -144,7 +146,7 @@ async def commit_tree(
 
 
 async def _dates(repository: Repository, parents: Sequence[str]) -> dict[str, str]:
-    stamps = await repository.text("show", "--no-patch", "--format=%ct", *parents, "--") if parents else "0"
+    stamps = await repository.text(*ABOUT, "--format=%ct", *parents, "--") if parents else "0"
     date = max(int(stamp) for stamp in stamps.split())
     return {"GIT_AUTHOR_DATE": f"{date} +0000", "GIT_COMMITTER_DATE": f"{date} +0000"}
 
@@ -242,7 +244,7 @@ async def rebase(repository: Repository, onto: str, commit: str, by: tuple[str, 
 
 async def _again(repository: Repository, commit: str, tree: str, parent: str, by: tuple[str, str]) -> str:
     """Make a commit like another, with its author and words, elsewhere."""
-    shown = await repository.git("show", "--no-patch", "--format=%an%x00%ae%x00%aI%x00%B", commit, "--")
+    shown = await repository.git(*ABOUT, "--format=%an%x00%ae%x00%aI%x00%B", commit, "--")
     name, email, date, words = shown.out.split(b"\0", 3)
     env = {**_person(*by), "GIT_AUTHOR_DATE": date.decode()}
     env |= {

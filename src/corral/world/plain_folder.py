@@ -35,7 +35,7 @@ class Copied(Struct, frozen=True):
 async def folder_as_repository(folder: Path, state: Path) -> Copied:
     """Stand a hidden repository behind a plain folder, and record the folder's present content as a commit."""
     _refuse_system(folder)
-    _refuse_large(folder)
+    changed = _refuse_large(folder)
     git_dir = state / "folders" / (folder.name + "-" + _short_hash(str(folder)) + ".git")
     if not (git_dir / "HEAD").exists():
         git_dir.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,7 +43,10 @@ async def folder_as_repository(folder: Path, state: Path) -> Copied:
     repository = Repository(folder, git_dir, work_tree=False)
     await repository.git(f"--work-tree={folder}", "-c", "core.bare=false", "add", "--all")
     tree = await repository.text("write-tree")
-    finished = await repository.git("commit-tree", tree, "-m", f"{folder} as it was", env=WHO)
+    # The same content is the same commit, for which workspaces have the objects already.
+    date = f"@{max(0, int(changed))} +0000"
+    env = {**WHO, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    finished = await repository.git("commit-tree", tree, "-m", f"{folder} as it was", env=env)
     commit = finished.out.decode().strip()
     await repository.git("update-ref", f"refs/corral/bases/{commit}", commit)
     return Copied(repository, commit, await _words(repository, tree))
@@ -75,18 +78,23 @@ def _refuse_system(folder: Path) -> None:
         )
 
 
-def _refuse_large(folder: Path) -> None:
+def _refuse_large(folder: Path) -> float:
+    """Refuse a folder with too much in it; return when a file of it was changed last."""
     count = size = 0
+    changed = 0.0
     for root, _, files in os.walk(folder):
         count += len(files)
         for name in files:
             with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 -- a loop over many
+                about = os.lstat(os.path.join(root, name))  # noqa: PTH118 -- a loop over many
+                size += about.st_size
+                changed = max(changed, about.st_mtime)
         if count > MOST_FILES or size > MOST_BYTES:
             raise BadRequest(
                 f"{folder} is not a repository, and too much to copy",
                 hint="`git init` there, or name a smaller folder with --repo",
             )
+    return changed
 
 
 def _short_hash(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from corral.errors import CorralError
-from corral.world import pipes
+from corral.world import fence, pipes, shortage
 from corral.world.custody import Leftover, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
@@ -29,6 +29,10 @@ HELD = ("flood", "memory", "disk", "processes")
 _LEFT: list[subprocess.Popen[bytes]] = []  # programs that outlive us
 
 Why = Literal["exited", "timeout", "idle", "stopped", "flood", "lingered", "memory", "disk", "processes", "cut"]
+
+
+class TooSlow(CorralError):
+    """A short program that did not end in time; it was killed."""
 
 
 class Owner(Struct, frozen=True):
@@ -53,6 +57,7 @@ class Start(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     cwd: str | None = None
     stdin: bytes = b""
+    stdin_file: int | None = None  #: a descriptor that it reads instead
     talks: bool = False  #: stdin stays open after that, for what is said later
     pass_fds: tuple[int, ...] = ()
     owner: Owner | None = None
@@ -135,7 +140,7 @@ async def run(
                 process.wait(),
             )
     except TimeoutError:
-        raise CorralError(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
+        raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
         if process.returncode is None:
             await _whole(asyncio.create_task(_ended(process, start, ())))
@@ -179,7 +184,10 @@ async def follow(
                     await talk.before_end()
             await _end(process, start, limits.grace_seconds)
         await ended
-        leftovers = [*(start.left() if start.left else []), *(sweep(start.tag, start.uid) if start.tag else [])]
+        leftovers = [
+            *(start.left() if start.left else []),
+            *(sweep(start.tag, start.uid) if start.tag and fence.holds() else []),
+        ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
         await _closed(process, tasks)
@@ -225,7 +233,7 @@ async def _ended(process: asyncio.subprocess.Process, start: Start, tasks: Seque
     """End a program at once with all that it started, and what watched it."""
     if process.returncode is None:
         await _killed(process, start)
-    if start.tag:
+    if start.tag and fence.holds():  # else what carries the tag belongs to the next owner
         sweep(start.tag, start.uid)
     await _closed(process, tasks)
 
@@ -297,6 +305,7 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
 
     asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
     """
+    fence.check()
     _watch_by_pidfd()
     starting = asyncio.create_task(_started(start))
     try:
@@ -314,7 +323,7 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
             *start.argv,
             env={**start.env, "CORRAL_ATTEMPT": start.tag} if start.tag else dict(start.env),
             cwd=start.cwd,
-            stdin=asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL,
+            stdin=_stdin(start),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             pass_fds=start.pass_fds,
@@ -326,10 +335,18 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     except FileNotFoundError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
     except OSError as error:
+        if short := shortage.of(error):
+            raise short from error
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
     if start.spawned:
         start.spawned()
     return process
+
+
+def _stdin(start: Start) -> int:
+    if start.stdin_file is not None:
+        return start.stdin_file
+    return asyncio.subprocess.PIPE if start.stdin or start.talks else asyncio.subprocess.DEVNULL
 
 
 async def _end(process: asyncio.subprocess.Process, start: Start, grace: float) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.world import workspace
-from corral.world.collecting import fetch
+from corral.world.collecting import TIDY, fetch
 from corral.world.git import Repository
 from corral.world.process import Owner
 from corral.world.resolving import scratch
@@ -31,10 +31,13 @@ class Snapshot(Struct, frozen=True):
     at: str  #: 20260131T120000000000Z; empty: as it was collected at its end
 
 
-def prepare(made: Workspace, place: Path, owner: Owner | None) -> None:
-    """Lay a repository beside a workspace that borrows its objects; done once for each workspace."""
+def prepare(made: Workspace, place: Path, owner: Owner | None, *, alone: bool = False) -> None:
+    """Lay a repository beside a workspace that borrows its objects; done once for each workspace.
+
+    `alone`: it borrows only what the workspace was made from, for an agent may have broken its own .git.
+    """
     if not (place / "git" / "HEAD").exists():
-        _lay(made, place / "git")
+        _lay(made, place / "git", [] if alone else [str(made.tree / ".git" / "objects")])
     if owner and place.stat().st_uid != owner.uid:  # new, or its attempt went on under another user
         os.chown(place, owner.uid, owner.gid)
         for root, folders, files in os.walk(place):
@@ -42,10 +45,10 @@ def prepare(made: Workspace, place: Path, owner: Owner | None) -> None:
                 os.chown(Path(root, name), owner.uid, owner.gid, follow_symlinks=False)
 
 
-def _lay(made: Workspace, git_dir: Path) -> None:
+def _lay(made: Workspace, git_dir: Path, own: Sequence[str]) -> None:
     for folder in ("objects/info", "objects/pack", "refs/heads", "info"):
         (git_dir / folder).mkdir(parents=True, exist_ok=True)
-    borrowed = [str(made.tree / ".git" / "objects"), *made.objects]
+    borrowed = [*own, *made.objects]
     (git_dir / "objects/info/alternates").write_text("".join(f"{folder}\n" for folder in borrowed))
     config = workspace.read_below(made.tree, ".git/config", MOST_READ) or b""
     sha256 = b"objectformat = sha256" in config
@@ -63,18 +66,33 @@ def command(place: Path, base: str | None) -> list[str]:
     return ["/bin/sh", "-c", SCRIPT, "snapshot", str(place), base or ""]
 
 
-async def take(repository: Repository, place: Path, attempt: str, now: datetime) -> str | None:
+def files_command(place: Path, base: str | None) -> list[str]:
+    """Return the command that makes a snapshot of the files alone, when nobody is at work in the workspace."""
+    tidy = 'tidy "$1/git/info/exclude" "$1/left"\nunnest\n'
+    return ["/bin/sh", "-c", f"{TIDY}\n{tidy}{SCRIPT}", "files", str(place), base or ""]
+
+
+async def take(repository: Repository, place: Path, attempt: str, now: datetime, base: str | None = None) -> str | None:
     """Fetch what the command left, under a hidden ref; return that, or None where nothing was new."""
     bundle = place / "snapshot.bundle"
     if not bundle.exists():
         return None
     ref = f"refs/corral/snapshots/{attempt}/{stamp(now)}"
-    await fetch(repository, bundle, [f"refs/heads/snapshot:{ref}"])
+    await fetch(repository, bundle, [f"refs/heads/snapshot:{ref}"], base or "")
     bundle.unlink()
     kept = await listed(repository, [f"refs/corral/snapshots/{attempt}"])
     for old in kept[:-KEPT]:
         await repository.git("update-ref", "-d", old.ref)
     return ref
+
+
+async def take_files(repository: Repository, place: Path, references: Sequence[str], base: str | None) -> str | None:
+    """Fetch what `files_command` left, under these refs; return its commit, or None where nothing was new."""
+    bundle = place / "snapshot.bundle"
+    if not bundle.exists():
+        return None
+    await fetch(repository, bundle, [f"refs/heads/snapshot:{reference}" for reference in references], base or "")
+    return await repository.commit_of(references[0])
 
 
 def stamp(now: datetime) -> str:

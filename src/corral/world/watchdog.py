@@ -7,18 +7,22 @@ import contextlib
 import os
 import signal
 import stat
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from corral.world import hidden_memory
 from corral.world.process import Start
 from corral.world.sandbox.profile import SCRATCH
 
 PROC = Path("/proc")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 LOOKS = 50  #: one that starts others may be a step ahead
+GAUGED, SUSPECTED = 10, 2  #: looks until what processes do not show is measured, and where it might matter
+SHORTEST_PAUSE_SECONDS = 0.05
+INODE_BYTES = 1024  #: of a file in memory besides its content, as the kernel reckons it
 ENTRIES_AT_ONCE = 20_000  #: a walk through a larger tree takes several turns
 
 Passed = Literal["memory", "disk", "processes"]
@@ -30,27 +34,79 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     memory_mb: int | None = None
     processes: int | None = None
     disk_mb: int | None = None
+    grouped: bool = False  #: a control group counts the memory that no process shows
 
 
 async def watch(start: Start, ceiling: Ceiling, folders: Sequence[Path], every_seconds: float = 0.5) -> Passed:
     """Return what a running box has too much of, as soon as it has; to be cancelled when the box is gone."""
-    usage = DiskUse(folders)
-    while True:
-        passed = await asyncio.to_thread(_passed, start, ceiling, usage)
-        if passed:
-            return passed
-        await asyncio.sleep(every_seconds)
+    disk, memory = DiskUse(folders), MemoryUse(ceiling, every_seconds)
+    try:
+        while True:
+            found = await asyncio.to_thread(members, start)
+            if ceiling.processes is not None and len(found) > ceiling.processes:
+                return "processes"
+            if await memory.is_too_much(found):
+                return "memory"
+            if ceiling.disk_mb is not None and await asyncio.to_thread(disk.measure) > ceiling.disk_mb << 20:
+                return "disk"
+            await asyncio.sleep(memory.pause_seconds())
+    finally:
+        memory.forget()
 
 
-def _passed(start: Start, ceiling: Ceiling, usage: DiskUse) -> Passed | None:
-    found = members(start)
-    if ceiling.processes is not None and len(found) > ceiling.processes:
-        return "processes"
-    if ceiling.memory_mb is not None and memory_bytes(found, enough=ceiling.memory_mb << 20) > ceiling.memory_mb << 20:
-        return "memory"
-    if ceiling.disk_mb is not None and usage.measure() > ceiling.disk_mb << 20:
-        return "disk"
-    return None
+class MemoryUse:
+    """Measures the memory of one box: what its processes show at each look, what they do not show now and then."""
+
+    used: ClassVar[dict[int, int]] = {}  #: by all boxes of this process, as last seen
+
+    def __init__(self, ceiling: Ceiling, every_seconds: float) -> None:
+        self._every = every_seconds
+        self._limit = ceiling.memory_mb << 20 if ceiling.memory_mb is not None else None
+        self._grouped = ceiling.grouped
+        self._at_start = hidden_memory.available_bytes()
+        self._hidden = self._growth = 0
+        self._gauged = self._seen = time.monotonic()
+
+    async def is_too_much(self, pids: Sequence[int]) -> bool:
+        """Look; tell whether the box has more than it may, or the machine has no more to give."""
+        if self._limit is None or not pids:
+            return False
+        used = await asyncio.to_thread(memory_bytes, pids, self._limit)
+        if not self._grouped and used <= self._limit:
+            used += await self._not_shown(pids, used)
+        now, before = time.monotonic(), self.used.get(id(self), 0)
+        self._growth = max(0, int((used - before) / max(now - self._seen, 0.001)))
+        self._seen, self.used[id(self)] = now, used
+        return used > self._limit or (not self._grouped and self._is_last_straw())
+
+    async def _not_shown(self, pids: Sequence[int], shown: int) -> int:
+        """Return what the box has in the kernel: asked for every few seconds, sooner where it might matter."""
+        waited = time.monotonic() - self._gauged
+        suspect = shown + hidden_memory.most_in_sockets(pids[0]) > (self._limit or 0)
+        if waited > self._every * (SUSPECTED if suspect else GAUGED):
+            self._hidden = await hidden_memory.measure(pids)
+            self._gauged = time.monotonic()
+        return self._hidden
+
+    def _is_last_straw(self) -> bool:
+        """Tell whether the machine has run out of memory and no other box of ours uses more than this one."""
+        now = hidden_memory.available_bytes()
+        if now is None or self._at_start is None or self._limit is None:
+            return False
+        floor = hidden_memory.floor_bytes() if now < hidden_memory.MOST_FLOOR else 0
+        starved = hidden_memory.is_starved(at_start=self._at_start, now=now, floor=floor, limit=self._limit)
+        return starved and self.used[id(self)] >= max(self.used.values())
+
+    def pause_seconds(self) -> float:
+        """Return the time until the next look: less where the memory grows so that the limit is near."""
+        if self._limit is None or not self._growth:
+            return self._every
+        left = (self._limit - self.used.get(id(self), 0)) / self._growth
+        return min(self._every, max(left / 2, SHORTEST_PAUSE_SECONDS))
+
+    def forget(self) -> None:
+        """Leave the boxes that are compared."""
+        self.used.pop(id(self), None)
 
 
 def members(start: Start) -> list[int]:
@@ -120,15 +176,18 @@ def memory_bytes(pids: Sequence[int], enough: int | None = None) -> int:
 
 
 def _resident(pid: int) -> int:
-    words = _read(pid, "statm").split()
-    return int(words[1]) * PAGE if len(words) > 1 else 0
+    """Return what a process has in memory and in swap, and the page tables for it."""
+    return _sum(_read(pid, "status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:"))
 
 
 def _proportional(pid: int) -> int:
-    for line in _read(pid, "smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) << 10
-    return _resident(pid)  # not ours to read, or an old kernel
+    shares = _sum(_read(pid, "smaps_rollup"), (b"Pss:", b"SwapPss:"))
+    # 0 where it is not ours to read, or the kernel is old.
+    return shares + _sum(_read(pid, "status"), (b"VmPTE:",)) if shares else _resident(pid)
+
+
+def _sum(table: bytes, names: tuple[bytes, ...]) -> int:
+    return sum(int(line.split()[1]) << 10 for line in table.splitlines() if line.startswith(names))
 
 
 def _memory_files(pids: Sequence[int]) -> int:
@@ -139,6 +198,7 @@ def _memory_files(pids: Sequence[int]) -> int:
             inside = os.statvfs(f"{PROC}/{pids[0]}/root{folder}")
             if inside.f_fsid != os.statvfs("/").f_fsid and inside.f_blocks * inside.f_frsize <= SCRATCH[folder]:
                 used += (inside.f_blocks - inside.f_bfree) * inside.f_frsize
+                used += (inside.f_files - inside.f_ffree) * INODE_BYTES
     return used
 
 

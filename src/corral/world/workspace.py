@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError, GitTrouble
-from corral.world import process
+from corral.world import fence, object_cache, process
 from corral.world.git import ENV, SAFE, Repository, object_folders
 from corral.world.process import Owner, Start
 
@@ -47,12 +47,21 @@ class Module(Struct, frozen=True):
     commit: str
 
 
+class Loan(Struct, frozen=True):
+    """Where a workspace gets git objects from."""
+
+    cache: Path  #: of all workspaces
+    folder: Path  #: of this one: what it borrows
+    say: object_cache.Say
+
+
 class Workspace(Struct, frozen=True):
-    """Where an attempt works: a checkout with its own .git that borrows the repository's objects."""
+    """Where an attempt works: a checkout with its own .git that borrows the objects that its base reaches."""
 
     tree: Path
     objects: tuple[str, ...] = ()  #: folders it borrows from
     modules: tuple[Module, ...] = ()  #: inner ones first
+    shallow: tuple[str, ...] = ()  #: commits whose parents are not there
 
     @property
     def guarded(self) -> tuple[Path, ...]:
@@ -65,16 +74,24 @@ class Workspace(Struct, frozen=True):
         return (self.tree / ".git",)
 
 
-async def make(repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None) -> Workspace:
-    """Check `commit` out into `tree`, on a branch of its own, for `owner` to work in."""
-    objects = await _lay_repository(repository, commit, tree, name, owner)
+async def make(
+    repository: Repository, commits: Sequence[str], tree: Path, name: str, owner: Owner | None, loan: Loan
+) -> Workspace:
+    """Check the first of `commits` out into `tree`, on a branch of its own; what all of them reach is seen there."""
+    objects: list[Path] = []
     modules: list[Module] = []
+    commit = commits[0] if commits else None
+    shallow = await _lay_repository(repository, commits, tree, name, (loan, objects))
     if commit:
-        await _checkout(tree)
-        await _submodules(repository, commit, tree, owner, (tree, objects, modules))
+        try:
+            await _checkout(tree)
+        except GitTrouble:
+            object_cache.forget(repository, commit, loan.cache)  # should it be to blame
+            raise
+        await _submodules(repository, commit, tree, loan, (tree, objects, modules))
     if owner and not await asyncio.to_thread(_give_small, tree, owner):
         await give(tree, owner)
-    made = Workspace(tree, tuple(map(str, objects)), tuple(modules))
+    made = Workspace(tree, tuple(map(str, objects)), tuple(modules), tuple(shallow))
     (tree.parent / "made.json").write_bytes(msgspec.json.encode(made, enc_hook=str))
     return made
 
@@ -92,25 +109,35 @@ async def mend(repository: Repository, commit: str | None, tree: Path, name: str
     if not git_dir.is_symlink() and all((git_dir / part).exists() for part in parts):
         return
     await remove(git_dir)
-    await _lay_repository(repository, commit, tree, name, owner)
+    _empty_repository(git_dir, commit, f"corral/{name}", await repository.identity())
+    made = made_before(tree)
+    objects = [Path(folder) for folder in made.objects]
+    if not all(folder.is_dir() for folder in objects):  # removed by an agent without a box
+        objects = object_folders(repository.git_dir)
+    _borrow(git_dir, objects, made.shallow)
     if owner:
         await give(git_dir, owner)
 
 
 async def _lay_repository(
-    repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None
-) -> list[Path]:
-    """Write a .git that borrows the repository's objects; return where they lie."""
-    objects = object_folders(repository.git_dir)
+    repository: Repository, commits: Sequence[str], tree: Path, name: str, borrows: tuple[Loan, list[Path]]
+) -> list[str]:
+    """Write a .git that borrows what the commits reach, and note from where; return its shallow boundary."""
+    loan, objects = borrows
+    commit = commits[0] if commits else None
     _empty_repository(tree / ".git", commit, f"corral/{name}", await repository.identity())
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(repository.git_dir / "shallow", tree / ".git" / "shallow")
-    if owner and not all(folder.stat().st_mode & 0o005 == 0o005 for folder in objects):
-        for folder in objects:  # only root and their owner may read the originals
-            shutil.copytree(folder, tree / ".git" / "objects", dirs_exist_ok=True)
+    if commit is None:
         return []
-    (tree / ".git/objects/info/alternates").write_text("".join(f"{folder}\n" for folder in objects))
-    return objects
+    objects.append(loan.folder / str(len(objects)))
+    shallow = await object_cache.lend(repository, commits, loan.cache, objects[-1], loan.say)
+    _borrow(tree / ".git", objects[-1:], shallow)
+    return shallow
+
+
+def _borrow(git_dir: Path, objects: Sequence[Path], shallow: Sequence[str]) -> None:
+    (git_dir / "objects/info/alternates").write_text("".join(f"{folder}\n" for folder in objects))
+    if shallow:
+        (git_dir / "shallow").write_text("".join(f"{commit}\n" for commit in shallow))
 
 
 def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: tuple[str, str]) -> None:
@@ -144,7 +171,7 @@ async def _submodules(
     repository: Repository,
     commit: str,
     place: Path,
-    owner: Owner | None,
+    loan: Loan,
     into: tuple[Path, list[Path], list[Module]],
 ) -> None:
     """Fill submodules from what the repository has of them; what it lacks stays an empty folder."""
@@ -170,9 +197,9 @@ async def _submodules(
         inner = Repository(git_dir, git_dir, work_tree=False, identity=await repository.identity())
         if not (git_dir / "objects").is_dir() or await inner.commit_of(links[path]) is None:
             continue
-        objects += await _lay_repository(inner, links[path], inner_place, "submodule", owner)
+        await _lay_repository(inner, [links[path]], inner_place, "submodule", (loan, objects))
         await _checkout(inner_place)
-        await _submodules(inner, links[path], inner_place, owner, into)
+        await _submodules(inner, links[path], inner_place, loan, into)
         modules.append(Module(str(inner_place.relative_to(top)), str(git_dir), links[path]))
 
 
@@ -313,7 +340,8 @@ async def remove(folder: Path) -> None:
     """Remove a file or a folder, of any depth, whatever the modes that were set in it."""
     if not os.path.lexists(folder):
         return
-    with contextlib.suppress(OSError, RecursionError):  # quicker than a program; what it cannot do, that one can
+    fence.check()
+    with contextlib.suppress(OSError, RuntimeError):  # quicker than a program; what it cannot do, that one can
         if not folder.is_symlink() and folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder)
             return

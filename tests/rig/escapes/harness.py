@@ -159,7 +159,8 @@ async def bomb(world: World, level: Level, folder: Path, name: str) -> bool:
     prison = Prison(world, level, folder / name)
     prison.facts()
     kept = level != "none"
-    ceiling = Ceiling(memory_mb=MEMORY_MB, processes=PROCESSES, disk_mb=DISK_MB) if kept else None
+    limits = Ceiling(memory_mb=MEMORY_MB, processes=PROCESSES, disk_mb=DISK_MB, grouped=level == "full")
+    ceiling = limits if kept else None
     _, printed, barked = await prison.run(name, ceiling=ceiling, cpu_seconds=CPU_SECONDS if name == "b_cpu" else 60)
     for place in ("/tmp", "/dev/shm", "/var/tmp", "/run"):
         with contextlib.suppress(OSError):

@@ -802,6 +802,57 @@ def b_memory_files() -> str:
     return "SECRET" if written > 384 << 20 else ""
 
 
+def b_memory_unnamed() -> str:
+    file = os.memfd_create("big")
+    written = sum(os.write(file, bytes(20 << 20)) for _ in range(30))
+    time.sleep(2)
+    return "SECRET" if written > 384 << 20 else ""
+
+
+def b_memory_devices() -> str:
+    with open(f"/dev/{FACTS.mark}-big", "wb", buffering=0) as file:
+        written = sum(file.write(bytes(20 << 20)) for _ in range(30))
+    time.sleep(2)
+    return "SECRET" if written > 384 << 20 else ""
+
+
+def b_memory_segments() -> str:
+    """Shared memory of System V that nobody has attached any more."""
+    LIBC.shmat.restype = ctypes.c_void_p
+    made: list[int] = []
+    try:
+        for _ in range(15):
+            made.append(LIBC.shmget(0, 40 << 20, 0o1600))
+            if made[-1] < 0:
+                return ""
+            place = ctypes.c_void_p(LIBC.shmat(made[-1], None, 0))
+            ctypes.memset(place, 1, 40 << 20)
+            LIBC.shmdt(place)
+        time.sleep(2)
+        return "SECRET"
+    finally:
+        for each in made:
+            LIBC.shmctl(each, 0, None)
+
+
+def b_memory_sockets() -> str:
+    """Pairs of sockets that nobody reads from."""
+    kept: list[tuple[socket.socket, socket.socket]] = []
+    until = time.monotonic() + 8
+    sent, chunk = 0, bytes(65536)
+    with contextlib.suppress(OSError):
+        while sent < 500 << 20 and time.monotonic() < until:
+            kept.append(socket.socketpair())
+            for one in kept[-1]:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+                one.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while sent < 500 << 20:
+                        sent += one.send(chunk)
+    time.sleep(4)
+    return "SECRET" if sent > 384 << 20 else ""
+
+
 def b_disk_one() -> str:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with open("big", "wb") as file:
@@ -823,7 +874,10 @@ def b_cpu() -> str:
     return "SECRET"
 
 
-BOMBS = (b_processes, b_memory_one, b_memory_many, b_memory_files, b_disk_one, b_disk_many, b_cpu)
+BOMBS = (
+    b_processes, b_memory_one, b_memory_many, b_memory_files, b_memory_unnamed, b_memory_devices, b_memory_segments,
+    b_memory_sockets, b_disk_one, b_disk_many, b_cpu,
+)  # fmt: skip
 
 
 def one(function: Callable[[], Any]) -> dict[str, Any]:

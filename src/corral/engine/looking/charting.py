@@ -155,7 +155,9 @@ class _Draft:
     def _took(self, tries: Sequence[Attempt]) -> float | None:
         """Return how long it took from the start of the first to the end of the last."""
         records = [self._records[each.id] for each in tries]
-        return max(each.ended or self._now for each in records) - records[0].started if records else None
+        if not records:
+            return None
+        return max(0.0, max(each.ended or self._now for each in records) - records[0].started)
 
     def _usd(self, attempt: Attempt) -> float | None:
         working = self._working.get(attempt.id)
@@ -260,7 +262,8 @@ class _Scale:
         ]
         return Bar(
             attempt=attempt.id, node=record.node, who=name_of(attempt), status=attempt.status, parts=tuple(parts),
-            since=record.started if record.ended is None else None, seconds=end - record.started, void=record.void,
+            since=record.started if record.ended is None else None, void=record.void,
+            seconds=max(0.0, end - record.started) if record.ended is None else attempt.seconds,
         )  # fmt: skip
 
     def _waited(self, record: AttemptRecord, known: Mapping[str, AttemptRecord]) -> Iterator[Part]:
@@ -277,4 +280,4 @@ class _Scale:
                 part = self._part("ask", (each.created, end), f"waited for an answer: {each.text}")
                 state = "waiting" if each.open else "done"
                 who = f"you: {each.answer}" if each.answer else "you"
-                yield Bar(node=each.node, who=who, status=state, parts=(part,), seconds=end - each.created)
+                yield Bar(node=each.node, who=who, status=state, parts=(part,), seconds=max(0.0, end - each.created))

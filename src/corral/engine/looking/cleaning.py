@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -19,7 +20,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.rules import cleaning as rules
 from corral.rules import naming
 from corral.rules.cleaning import Ended, Limits
-from corral.world import merging, snapshots, workspace
+from corral.world import merging, object_cache, pins, snapshots, workspace
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store import history
@@ -56,11 +57,13 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
         # A run that a budget stopped may still go on, from what its agents said.
         if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
             history.forget_words(store, run)
+            await _unpin(store, records[run])
     if not dry:
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
+        await asyncio.to_thread(object_cache.clean, store.folder / "objects")
     return done
 
 
@@ -126,6 +129,13 @@ async def _save(store: Store, run: RunRecord, record: AttemptRecord, repository:
     await harvest.snapshot(host, await host.take_over(Path(record.folder)))
 
 
+async def _unpin(store: Store, run: RunRecord) -> None:
+    """Let go of the commits that were held for a run."""
+    repository = repository_of(run.plan, store.folder)
+    if repository.git_dir.exists():
+        await pins.remove(repository, run.id)
+
+
 async def _expire(store: Store, run: RunRecord) -> None:
     """Delete hidden refs whose time is over."""
     repository = repository_of(run.plan, store.folder)
@@ -155,7 +165,9 @@ def _folders(store: Store, record: AttemptRecord) -> list[Path]:
 def _size(store: Store, record: AttemptRecord) -> int:
     total = 0
     for folder in _folders(store, record):
-        for root, _, files in os.walk(folder):
+        for root, folders, files in os.walk(folder):
+            if root == str(folder) and "objects" in folders:
+                folders.remove("objects")  # links to what is kept once for all workspaces
             for name in files:
                 with contextlib.suppress(OSError):
                     total += Path(root, name).lstat().st_size

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UNSET, structs
 
 from corral.engine.merge import overdue
+from corral.engine.paying.request_count import HINT
 from corral.engine.people import answered, held
 from corral.flow import Node
 from corral.merging import MergeRecord
@@ -18,6 +19,7 @@ from corral.model import (
     Cost,
     CostSource,
     MergeState,
+    NodeClash,
     NodeState,
     Run,
     RunRecord,
@@ -25,15 +27,16 @@ from corral.model import (
     Tokens,
     moment,
 )  # fmt: skip
-from corral.money import dollars
+from corral.money import Paid, dollars
 from corral.rules import reduce
-from corral.world import custody
+from corral.world import clock, custody
 from corral.world.store import inbox, merges
 from corral.world.store.children import Lineage
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
-SOURCES: Sequence[CostSource] = ("reported", "fixed", "computed", "estimated", "unknown")
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 
 
 DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
@@ -48,6 +51,24 @@ def orphaned(owner: str | None) -> bool:
     return owner is None or custody.alive(owner) is False
 
 
+def lease_left(record: RunRecord, now: float) -> float:
+    """Return for how many seconds more a run belongs to its owner if that stays silent."""
+    return max(0.0, record.lease_until - now)
+
+
+def stuck(record: RunRecord, now: float) -> bool:
+    """Return whether the process that drives a run is there but has let its lease run out."""
+    return record.owner is not None and not orphaned(record.owner) and record.lease_until < now
+
+
+def owner_words(owner: str | None) -> str:
+    """Name the process that drives a run."""
+    pid = custody.process_of(owner) if owner else None
+    if pid is None:
+        return f"a process on {owner.split('/')[0]}" if owner else "another process"
+    return f"process {pid}" + (", which is stopped (SIGSTOP)" if custody.suspended(pid) else "")
+
+
 def lost(status: Status, owner: str | None) -> bool:
     """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
     return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
@@ -60,6 +81,8 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
         return words
     if lost(record.status, record.owner):
         return ORPHANED
+    if record.status in DRIVEN and stuck(record, time.time()):
+        return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
     return QUEUED if record.status == "queued" and record.owner is None else record.reason
 
 
@@ -68,6 +91,7 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
+    counted = Ledger(store, custody.alive).open_lines(run) if record.status in OPEN else dict[str, Paid]()
     gates = answered.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
     for node in nodes:
         if node.id in gates:
@@ -75,6 +99,8 @@ def build(store: Store, run: str) -> Run:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
+            if attempt.status in OPEN and (line := counted.get(attempt.id)):
+                _count(attempt, line)
             attempt.cost = told(attempt.cost)
     status, reason = _stands(store, record, nodes, records)
     _drop_stale_hints(store, run, nodes)
@@ -93,7 +119,7 @@ def build(store: Store, run: str) -> Run:
         repo=record.plan.repo,
         base=record.plan.base,
         started=moment(record.created),
-        seconds=round((record.ended or time.time()) - record.created, 3),
+        seconds=clock.seconds_since(record.clock, record.created) if record.seconds is None else record.seconds,
         cost=total_cost(attempts),
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
@@ -101,6 +127,15 @@ def build(store: Store, run: str) -> Run:
         parent=born.parent if born else None,
         children=tuple(children),
     )
+
+
+def _count(attempt: Attempt, line: Paid) -> None:
+    """Put in what is counted so far of an attempt at work."""
+    so_far = Tokens(line.input, line.output, line.cache_read, line.cache_write)
+    attempt.tokens = max(so_far, attempt.tokens, key=lambda tokens: tokens.total)
+    usd = max(line.spent, attempt.cost.usd or 0.0) if line.spent or attempt.cost.usd is not None else None
+    source = attempt.cost.source if line.source == "unknown" else line.source
+    attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent))
 
 
 def _stands(
@@ -115,7 +150,12 @@ def _stands(
 
 def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
     """Leave out how to answer what was answered since."""
-    asked = [each for node in nodes for each in node.attempts if each.error and each.error.kind == "budget"]
+    asked = [
+        each
+        for node in nodes
+        for each in node.attempts
+        if each.error and each.error.kind == "budget" and each.error.hint != HINT
+    ]
     if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
         for attempt in asked:
             attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None
@@ -144,13 +184,16 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     known = [cost.usd for cost in costs if cost.usd is not None]
     if not costs:
         return Cost()
-    worst = SOURCES[max(SOURCES.index(cost.source) for cost in costs)]
-    return told(Cost(sum(known) if known else None, worst))
+    worst = max((SOURCES.index(cost.source) for cost in costs if cost.usd is not None), default=len(SOURCES) - 1)
+    disputed = True if any(cost.disputed is True for cost in costs) else UNSET
+    reserved = sum(cost.reserved_usd for cost in costs)
+    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed))
 
 
 def told(cost: Cost) -> Cost:
     """Return a cost as it leaves us."""
-    return cost if cost.usd is None else structs.replace(cost, usd=dollars(cost.usd))
+    usd = None if cost.usd is None else dollars(cost.usd)
+    return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))
 
 
 def winner(nodes: Sequence[NodeState]) -> Attempt | None:
@@ -186,4 +229,5 @@ def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[Merge
 
 def _clash(record: MergeRecord) -> MergeState:
     paths = tuple(conflict.path for conflict in record.conflicts)
-    return MergeState(status="conflict", into=record.into, conflicts=paths)
+    clashes = (NodeClash(one=record.between[0], other=record.between[1], files=paths),) if record.between else UNSET
+    return MergeState(status="conflict", into=record.into, conflicts=paths, clashes=clashes)

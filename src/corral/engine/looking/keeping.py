@@ -7,8 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from corral.engine.host import Host
 from corral.engine.places import repository_of, require
-from corral.errors import BadRequest
+from corral.engine.workplace import harvest
+from corral.errors import BadRequest, CorralError
 from corral.rules import naming
 from corral.world import merging, snapshots
 from corral.world.git import Repository
@@ -50,6 +52,25 @@ async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]
     return repository, name, [*timed, *collected]
 
 
+async def _collect(store: Store, name: str) -> list[Snapshot]:
+    """Collect a workspace that was kept because its work could not be collected; nothing where there is none."""
+    run = store.run(store.find(name.rpartition("-")[0]))
+    record = next((each for each in store.attempts(run.id) if each.attempt.id == name), None)
+    if record is None or record.phase != "over" or not (Path(record.folder) / "made.json").exists():
+        return []
+    repository = repository_of(run.plan, store.folder)
+    host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, name)
+    host.base = record.base if record.base is not None else run.plan.base
+    try:
+        await host.take_over(Path(record.folder))
+        await harvest.collect(host, Path(record.folder), record.node, run.id)
+    except (CorralError, OSError) as error:
+        raise BadRequest(
+            f"the work of {name} cannot be collected: {error}", hint=f"its files are in {record.folder}/work"
+        ) from error
+    return await snapshots.listed(repository, [naming.hidden_ref(name)])
+
+
 async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
     found = await snapshots.listed(repository, ["refs/corral/expiring"])
     return [each for each in found if each.ref.endswith(f"/{attempt}")]
@@ -59,6 +80,8 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
     """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder."""
     attempt, moment = parted(name)
     repository, attempt, found = await kept(store, attempt)
+    if not moment and not any(not each.at for each in found):
+        found = [*found, *await _collect(store, attempt)]
     chosen = _at(found, moment) if moment else (found[-1] if found else None)
     if chosen is None:
         times = ", ".join(each.at for each in found if each.at)

@@ -36,6 +36,7 @@ async def shown(merger: Merger, request: MergeRequest, only: str | None = None) 
         commit=worked.candidate.commit,
         waits=merger.waiting.of(worked.ref) is not None,
         agent=_for_agent(worked),
+        between=worked.candidate.between,
         conflicts=tuple(
             read.file(conflict, marked.get(path), None if path in left else settled[path][1])
             for path, conflict in sorted(found.items())

@@ -49,7 +49,8 @@ class Landings:
             return Settle(node, "failed", f"{error} ({error.hint})" if error.hint else str(error))
         if record.state == "conflict":
             names = ", ".join(conflict.path for conflict in record.conflicts[:5])
-            self.conflicts[node] = f"conflicts with {record.into} in {names}: corral inbox"
+            who = f"{' and '.join(record.between)} conflict" if record.between else f"conflicts with {record.into}"
+            self.conflicts[node] = f"{who} in {names}: corral inbox"
             return None
         return Settle(node, "done", why=f"merged into {record.into}: {(record.after or '')[:12]}")
 

@@ -98,10 +98,10 @@ class Merges:
         return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
 
     async def told(self, run: Run) -> Run:
-        """Return a run document as its branch bears it out: what a person took back with git is not called merged."""
-        from corral.engine.merge import standing  # noqa: PLC0415
+        """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
+        from corral.engine.merge import overlap, standing  # noqa: PLC0415
 
-        return await standing.told(self._engine.store, run)
+        return await overlap.within(self._engine.store, await standing.told(self._engine.store, run))
 
     def abort(self, name: str, into: str | None = None) -> Run:
         """Give up a merge that is in conflict: the last, or the one into a branch."""

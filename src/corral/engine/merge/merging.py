@@ -41,6 +41,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     checks: tuple[str, ...]
     proven: tuple[str, ...] = ()  #: trees for which receipts show that these checks pass
     conflicts: tuple[Conflict, ...] = ()
+    between: tuple[str, str] | None = None  #: nodes whose work is in conflict
     agent: str = ""
 
 
@@ -123,6 +124,7 @@ class Merger:
             insertions=change.insertions,
             deletions=change.deletions,
             conflicts=merged.conflicts,
+            between=candidate.between,
             checks=candidate.checks,
             checkouts=places,
         )
@@ -191,11 +193,13 @@ class Merger:
             self.new_record(request, worked),
             state="conflict",
             conflicts=worked.merged.conflicts,
+            between=worked.candidate.between,
             choices=self.choices(request).all,
         )
         record = self.waiting.keep(record)
         names = ", ".join(conflict.path for conflict in record.conflicts)
-        self.note(f"not merged into {record.into}: conflicts in {names}")
+        nodes = f" between {' and '.join(record.between)}" if record.between else ""
+        self.note(f"not merged into {record.into}: conflicts{nodes} in {names}")
         return record
 
     def abort(self, into: str | None = None) -> None:
@@ -307,14 +311,18 @@ class Merger:
             await require(self.repository, self.run.run, request.heads)
             message = rules.message(self.run, [], squashed=True, into="")
             made = await self._combined(request, request.heads, message)
-            return Candidate(commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts)
+            between = rules.nodes_of(self.run, made.between)
+            return Candidate(
+                commit=made.commit, attempts=(), checks=request.proofs, conflicts=made.conflicts, between=between
+            )
         pairs = rules.chosen(self.run, request.pick)
         commits = [attempt.commit for _, attempt in pairs if attempt.commit]
         await require(self.repository, self.run.run, commits)
         message = rules.message(self.run, [a.id for _, a in pairs], squashed=True, into="")
         combined = await self._combined(request, commits, message)
         kept = [(node, each) for node, each in pairs if combined.commit is None or each.commit in commits]
-        return self._candidate(kept, combined.commit, combined.conflicts)
+        between = rules.nodes_of(self.run, combined.between)
+        return structs.replace(self._candidate(kept, combined.commit, combined.conflicts), between=between)
 
     async def _combined(self, request: MergeRequest, commits: Sequence[str], message: str) -> Combined:
         """Make one commit of several; where they do not go together, by the strategy and the choices that were made."""

@@ -21,7 +21,7 @@ def end(store: Store, run: str | None = None, *, running: bool = False) -> list[
     A run that is not over ends its own merges itself, as one of its steps; then `running` is true.
     """
     records = merges.conflicting(store, run)
-    if not records:
+    if not records or not store.writable:
         return []
     told: list[str] = []
     with store.transaction():

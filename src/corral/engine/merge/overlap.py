@@ -1,4 +1,4 @@
-"""Foresee which unmerged work will clash: with its branch, and each piece with every other, from merges in memory."""
+"""Which unmerged work will clash, with its branch and with each other: found by merging what each piece changed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from itertools import combinations
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, Struct
 
 from corral.engine.looking import document
 from corral.engine.places import repository_of
-from corral.errors import BadRequest
+from corral.errors import BadRequest, CorralError
 from corral.merging import Clash, Overlap, Standing
-from corral.model import OPEN
+from corral.model import OPEN, NodeClash, Run
+from corral.rules import merging as rules
 from corral.world import git, merging, snapshots
 from corral.world.git import Repository
 from corral.world.store.sqlite import Store
@@ -38,6 +40,15 @@ async def overlap(store: Store, folder: Path) -> Overlap:
     pairs = [(each.commit, tip) for each in work if (tip := tips.get(each.into or ""))]
     pairs += [(one.commit, other.commit) for one, other in combinations(work, 2)]
     clashes = await known.ask(repository, pairs)
+    bases = {
+        record.attempt.id: record.base if record.base is not None else store.run(run).plan.base
+        for run in {each.run for each in work}
+        for record in store.attempts(run)
+    }
+    changes = {each.name: Change(bases[each.name], each.commit) for each in work}
+    for one, other in combinations(work, 2):
+        pair = one.commit, other.commit
+        clashes[pair] = await known.refine(repository, (changes[one.name], changes[other.name]), clashes[pair])
     standing = await asyncio.gather(*(_standing(repository, each, tips.get(each.into or ""), clashes) for each in work))
     return Overlap(
         work=tuple(standing),
@@ -47,6 +58,26 @@ async def overlap(store: Store, folder: Path) -> Overlap:
             if (files := clashes[one.commit, other.commit])
         ),
     )
+
+
+async def within(store: Store, run: Run) -> Run:
+    """Name the nodes of a run that conflict with each other, before it is merged; git is asked only if some may."""
+    pairs = rules.suspects(run) if run.merge.status == "ready" else []
+    if not pairs:
+        return run
+    repository = repository_of(store.run(run.run).plan, store.folder)
+    wanted = [(one.commit or "", other.commit or "") for (_, one), (_, other) in pairs]
+    try:
+        clashes = await Known(store.folder / "overlap.json").ask(repository, wanted)
+    except (CorralError, OSError):  # its work may be gone
+        return run
+    found = tuple(
+        NodeClash(one=one, other=other, files=files)
+        for ((one, _), (other, _)), commits in zip(pairs, wanted, strict=True)
+        if (files := clashes[commits])
+    )
+    run.merge = msgspec.structs.replace(run.merge, clashes=found or UNSET)
+    return run
 
 
 async def _unmerged(store: Store, run: str, repository: Repository) -> list[Standing]:
@@ -80,6 +111,37 @@ async def _standing(
     return msgspec.structs.replace(work, behind=behind, conflicts=clashes[work.commit, tip])
 
 
+class Change(Struct, frozen=True):
+    """What a piece of work changed: from where it started to where it stands."""
+
+    base: str | None
+    commit: str
+
+    def __str__(self) -> str:
+        return f"{self.base}..{self.commit}"
+
+
+async def _between_changes(
+    repository: Repository, pair: tuple[Change, Change], conflicts: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return which conflicts of two commits come of what each changed, not of where they started from."""
+    one, other = pair
+    files: list[tuple[str, ...]] = []
+    for each in pair:
+        if each.base is None or await repository.commit_of(each.base) is None:
+            return conflicts
+        files.append(await repository.names_changed(each.base, each.commit))
+    common = rules.in_both(*files)
+    if not common:
+        return ()
+    for first, second in ((one, other), (other, one)):
+        moved = await merging.merge_since(repository, first.base or "", second.base or "", first.commit)
+        if not moved.conflicts:  # both start from the same now
+            merged = await merging.merge_since(repository, second.base or "", moved.tree, second.commit)
+            return tuple(conflict.path for conflict in merged.conflicts)
+    return tuple(path for path in conflicts if path in common)
+
+
 class Known:
     """What is known of pairs of commits: that never changes, so it is asked once."""
 
@@ -98,6 +160,18 @@ class Known:
         if missing:
             self._write(dict(list(known.items())[-MOST_KNOWN:]))
         return {pair: known[" ".join(pair)] for pair in different}
+
+    async def refine(
+        self, repository: Repository, pair: tuple[Change, Change], conflicts: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return the conflicts that two changes make, of those that their commits have."""
+        if not conflicts or pair[0].base == pair[1].base:
+            return conflicts
+        known, key = self._read(), " ".join(map(str, pair))
+        if key not in known:
+            known[key] = await _between_changes(repository, pair, conflicts)
+            self._write(dict(list(known.items())[-MOST_KNOWN:]))
+        return known[key]
 
     def _read(self) -> dict[str, tuple[str, ...]]:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 
 from msgspec import structs
@@ -10,9 +12,12 @@ from corral.engine.host import Host
 from corral.engine.paying import accounts, cheaper
 from corral.engine.paying.cheaper import Dress
 from corral.engine.paying.purse import Terms
+from corral.engine.paying.request_count import HINT
 from corral.engine.paying.turnstile import Turnstile
 from corral.engine.planning import forms
 from corral.engine.talk.recorder import Recorder
+from corral.engine.workplace import scoping
+from corral.engine.workplace.network import REGISTRIES
 from corral.engine.workplace.outfit import Outfit
 from corral.events import Noted
 from corral.flow import Node
@@ -20,6 +25,8 @@ from corral.model import Failure
 from corral.money import Refusal
 from corral.rules import budget
 from corral.rules.judge import Verdict
+
+LOOK_SECONDS = 0.1  #: while it waits for others
 
 
 class Admission:
@@ -50,14 +57,19 @@ class Admission:
 
     async def may_start(self, dressed: Outfit) -> bool:
         """Look whether its agent has quota and there is money for it; hold that money."""
-        self.record.cost_usd = 0.0 if self.node.kind == "run" else dressed.profile.cost_usd
+        terms = self._terms(dressed)
+        self.record.cost_usd = 0.0 if self.node.kind == "run" or self._is_free(dressed) else dressed.profile.cost_usd
         if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
             until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
             self._park(min(until or cooling[0], cooling[0]), cooling[1])
             return False
-        refusal = await self.recorder.purse.open(self._terms(dressed), self.host.plan.repo)
+        refusal = await self._reserved(terms)
         if refusal is None:
             return True
+        if self.host.stop.is_set():
+            self.record.outcome = "stopped"
+            self.recorder.step("collected")
+            return False
         error = self._cheaper(refusal) if dressed.budget.cheaper else None
         self.record.outcome, self.attempt.error = "over_budget", error or self.out_of_money()
         self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
@@ -85,6 +97,8 @@ class Admission:
             if not entry.open:  # that was answered, and is used up again
                 entry = self.recorder.desk().ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
             return Failure("budget", budget.words(purse.over) if purse.over else "", budget.hint(entry))
+        if purse.count.reason:
+            return Failure("budget", purse.count.reason, HINT)
         return Failure("budget", purse.too_long or "its own limit of money is used up")
 
     # --- parts
@@ -117,12 +131,46 @@ class Admission:
         return Terms(
             budget=dressed.budget,
             fixed_usd=dressed.profile.cost_usd,
-            local=facts.local or self.node.kind == "run",
+            local=facts.local or self.node.kind == "run" or self._is_free(dressed),
             tells=facts.reports_cost or facts.reports_tokens,
+            names_cost=bool(dressed.profile.cost),
+            metered=facts.provider is not None,
             flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
-            sharers=max(1 + len(self.node.rivals), min(8, len(plan.flow.nodes))),
             go_on=plan.go_on,
         )
+
+    async def _reserved(self, terms: Terms) -> Refusal | None:
+        """Reserve what it is expected to cost; wait where other attempts of its run may give back enough."""
+        purse, stop = self.recorder.purse, self.host.stop
+        refusal = await purse.open(terms, self.host.plan.repo)
+        waited = refusal is not None and refusal.waits
+        if refusal and waited:
+            self._say(f"waits until other attempts of this run are over: {budget.words(refusal)}")
+        while refusal and refusal.waits and not stop.is_set():
+            while not (stop.is_set() or purse.has_room()):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await stop.wait()
+            if not stop.is_set():
+                refusal = purse.reserve()
+        if waited:
+            self.record.started = time.time()
+        return refusal
+
+    def _is_free(self, dressed: Outfit) -> bool:
+        """Tell whether its agent is a plain program that reaches no host and reports no cost: it costs nothing."""
+        profile, plan = dressed.profile, self.host.plan
+        if not profile.command or profile.output in ("claude", "acp") or profile.cost_usd is not None:
+            return False
+        if (
+            profile.hosts
+            or profile.cost
+            or profile.tokens
+            or any(each.startswith("http") for each in dressed.env.values())
+        ):
+            return False
+        net = scoping.of_agent(plan.scopes, self.attempt.agent, plan.ignore).scope.net
+        return net != "on" and (net == "off" or {*net} <= {REGISTRIES})
 
     def _say(self, text: str) -> None:
         self.recorder.emit(Noted(text))

@@ -34,4 +34,4 @@ def cheapest(
 def _expected(store: Store, dressed: Outfit, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
     fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
     model = choice.model or dressed.profile.model
-    return budget.to_hold(None, fixed, money.ledger(store).paid_before(choice.name, model, kind), settings)
+    return budget.to_reserve(fixed, money.ledger(store).paid_before(choice.name, model, kind), settings)[0]

@@ -48,9 +48,9 @@ def allowed_usd(store: Store, run: str) -> float:
     return max(kept.allowed(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
 
 
-def spent_usd(store: Store, run: str, node: str = "") -> float:
-    """Return what a run and its children have spent so far, or one node of it; also what is not settled yet."""
-    return ledger(store).held(Bound(limit=Limit(window="node" if node else "run", usd=0.0), run=run, node=node))[0]
+def held_usd(store: Store, run: str, node: str = "") -> tuple[float, float]:
+    """Return what a run and its children have spent so far, or one node of it, and what is reserved for them."""
+    return ledger(store).held(Bound(limit=Limit(window="node" if node else "run", usd=0.0), run=run, node=node))
 
 
 def allow(store: Store, entry: Entry) -> str | None:
@@ -205,7 +205,7 @@ class Money:
 
     def spent(self, run: str, node: str = "") -> float:
         """Return what a run has spent so far, or one node of it."""
-        return spent_usd(self._engine.store, run, node)
+        return held_usd(self._engine.store, run, node)[0]
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

@@ -1,9 +1,8 @@
-"""The money of one attempt: held before it starts, counted while it works, settled at its end."""
+"""The money of one attempt: reserved before it starts, counted while it works, settled at its end."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from datetime import UTC
@@ -11,35 +10,39 @@ from datetime import UTC
 from msgspec import Struct, structs
 
 from corral.config.money import price_list
+from corral.engine.paying import raises
+from corral.engine.paying.known_cost import KnownCost
+from corral.engine.paying.request_count import MOST_UNPRICED, RequestCount
 from corral.flow import Task
-from corral.model import AttemptRecord, Cost, Question, Tokens
-from corral.money import Bound, Budget, Limit, Line, PriceList, Refusal
+from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
+from corral.model.numbers import usd_or_none
+from corral.money import TINY, Bound, Budget, Expected, Limit, Line, Refusal
 from corral.rules import budget, prices
 from corral.rules.budget import Who
 from corral.world import custody
 from corral.world.clock import zone
-from corral.world.store.ledger import TINY, Ledger
+from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 
-GROWS = 0.02  #: of what is held: smaller steps are not written down each
+GROWS = 0.02  #: of what is reserved: smaller steps are not written down each
 WRITE_SECONDS = 1.0
-CENTS = 20.0  #: so many times its tokens' price, a reported cost is doubted
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """On what terms an attempt works: what the person's settings, its agent and its run say."""
+    """On what terms an attempt works: what the user's settings, its agent and its run say."""
 
     budget: Budget
     fixed_usd: float | None = None
-    local: bool = False  #: its models run here: they cost nothing
-    tells: bool = True  #: it tells tokens or money; else it is estimated
+    local: bool = False  #: its models run here, or it asks none: it costs nothing
+    tells: bool = True  #: it reports tokens or money; else its cost is estimated
+    names_cost: bool = False  #: its settings say where it prints its cost: without it, that is unknown
+    metered: bool = False  #: its provider may be asked through us
     flow_usd: float | None = None  #: of the whole run
-    sharers: int = 1  #: attempts that may want to spend of the same limit at once
-    go_on: bool = False  #: past limits of days and months, up to the ceiling: a person said so beforehand
+    go_on: bool = False  #: past limits of days and months, up to the ceiling: the user said so beforehand
 
 
 class Purse:
-    """Holds, counts and settles; `over` says why it is to stop."""
+    """Reserves, counts and settles; `over` says why the attempt is to stop."""
 
     def __init__(self, record: AttemptRecord, store: Store, task: Task, note: Callable[[str], None]) -> None:
         self._record, self._attempt, self._task, self._note = record, record.attempt, task, note
@@ -48,32 +51,60 @@ class Purse:
         self._terms = Terms(budget=Budget())
         self._bounds: list[Bound] = []
         self._who = Who(run=record.run, node=record.node, agent=record.attempt.agent, repo="")
-        self._prices = prices.Prices(PriceList(), time.time())
-        self._answers: dict[int, tuple[str | None, Tokens]] = {}  # what was metered of each answer of a model
-        self._priced: dict[int, float] = {}
+        self._known = KnownCost(record.attempt)
+        self._loading: asyncio.Task[None] | None = None  # of prices, where no limit waits for them
+        self._expected: tuple[float, Expected] = (0.0, "assumed")
         self._held = self._spent = self._written = 0.0
         self._wrote_at = 0.0
         self._warned: set[str] = set()
-        self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it spawned have cost or were promised
+        self.below_usd: Callable[[], float] = lambda: 0.0  #: what runs that it started have cost or were promised
+        self.asked_nobody: Callable[[], bool] = lambda: False  #: whether no request of its agent can have cost money
+        self.count = RequestCount()  #: of its requests to its provider
+        self.count.is_priced, self.count.refusal = self._is_priced, self._refusal
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
 
     # --- before the start
 
     async def open(self, terms: Terms, repo: str) -> Refusal | None:
-        """Hold money for the attempt; return the limit that has no room for it."""
+        """Reserve money for the attempt; return the limit that has no room for it."""
         now, attempt = time.time(), self._attempt
         self._terms = terms
-        self._prices = prices.Prices(price_list(), now)
+        self._known.prices, self._known.local = prices.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
-        limits = self._limits()
-        self._bounds = budget.bounds(self._who, limits, now, zone(terms.budget.zone) or UTC)
-        if self._bounds and terms.fixed_usd is None and not terms.local:
-            await asyncio.to_thread(prices.load)  # later it would hold up all that is heard
+        self._bind(now)
+        self.count.most = self._most_unpriced()
         paid = self._ledger.paid_before(attempt.agent, attempt.model, self._task.type)
-        fixed = 0.0 if terms.local else terms.fixed_usd
-        wanted = budget.to_hold(self._cap(), fixed, paid, terms.budget)
-        line = Line(
+        self._expected = budget.to_reserve(0.0 if terms.local else terms.fixed_usd, paid, terms.budget)
+        if terms.fixed_usd is None and not terms.local:
+            if self._bounds or self.count.most is not None:
+                await asyncio.to_thread(prices.load)  # later it would hold up all that is heard
+            elif terms.metered:
+                self._loading = asyncio.create_task(asyncio.to_thread(prices.load))
+        return self.reserve()
+
+    def reserve(self) -> Refusal | None:
+        """Try to reserve what the attempt is expected to cost; return the limit that has no room for it."""
+        line, (_, expected) = self._line(), self._expected
+        self._bind(line.at)
+        self.over = self._ledger.reserve(line, self._bounds, expected, self.below_usd())
+        if self.over is None and (written := self._ledger.line(line.attempt)):
+            self._held = written.reserved
+        return self.over
+
+    def has_room(self) -> bool:
+        """Tell whether `reserve` has a new answer: there is room by now, or nobody is left to wait for."""
+        line = self._line()
+        self._bind(line.at)
+        found = self._ledger.granted(line, self._bounds, self._expected[1], self.below_usd())
+        return not isinstance(found, Refusal) or not found.waits
+
+    def _bind(self, now: float) -> None:
+        self._bounds = budget.bounds(self._who, self._limits(), now, zone(self._terms.budget.zone) or UTC)
+
+    def _line(self) -> Line:
+        attempt = self._attempt
+        return Line(
             attempt=attempt.id,
             run=self._record.run,
             node=self._record.node,
@@ -82,29 +113,11 @@ class Purse:
             model=attempt.model,
             role=attempt.role,
             type=self._task.type,
-            repo=repo,
+            repo=self._who.repo,
             owner=custody.me(),
-            reserved=wanted,
-            at=now,
+            reserved=self._expected[0],
+            at=time.time(),
         )
-        left = self.left()
-        if fixed is None and left is not None and left <= TINY:
-            self.over = self._tightest(budget.to_hold(None, None, paid, terms.budget))
-        else:
-            self.over = self._ledger.reserve(line, self._bounds)
-        self._held = wanted
-        return self.over
-
-    def _cap(self) -> float | None:
-        """Return the most that is held at first: a share of what its run may spend, no more than a whole limit."""
-        found: list[float] = []
-        for bound in self._bounds:
-            whole = bound.limit.usd + self._ledger.allowed(bound)
-            if bound.limit.window in ("node", "run"):
-                spent, reserved = self._held_in(bound, besides=self._attempt.id)
-                whole = max(0.0, whole - spent - reserved) / self._terms.sharers
-            found.append(whole)
-        return min(found, default=None)
 
     def _limits(self) -> list[Limit]:
         """Gather who limits it: its task, its flow, settings, and what was set by hand."""
@@ -138,46 +151,76 @@ class Purse:
 
     def meter(self, model: str | None, tokens: Tokens, answer: int) -> None:
         """Count what passed between the agent and its provider."""
-        _, before = self._answers.get(answer, (None, Tokens()))
-        self._answers[answer] = (model, before + tokens)
-        if self._bounds and self._terms.fixed_usd is None:
-            self._price(answer)
-            self._count(sum(self._priced.values()), "computed")
+        self._known.add(model, tokens.limited, answer)
+        if self._may_price:
+            self._count(self._known.metered())
         self._count_tokens(self.metered)
 
     @property
     def metered(self) -> Tokens:
-        return sum((tokens for _, tokens in self._answers.values()), Tokens())
+        return self._known.tokens
+
+    @property
+    def known_usd(self) -> float | None:
+        """Return what is known to be spent so far; None where nothing is."""
+        return self._spent or None
+
+    @property
+    def _may_price(self) -> bool:
+        """Tell whether prices are wanted, and loading them holds up nothing."""
+        if self._terms.fixed_usd is not None:
+            return False
+        return bool(self._bounds) or (self._loading is not None and self._loading.done())
 
     def reported(self, usd: float, tokens: Tokens) -> None:
         """Count what the agent itself says it spent."""
         if self._terms.fixed_usd is None:
-            self._count(usd, "reported")
+            self._count(Cost(usd, "reported"))
         self._count_tokens(tokens)
+
+    def besides(self, usd: float) -> None:
+        """Count what another agent cost that worked for this attempt: the meter of its own agent does not see it."""
+        self._known.beside_usd += usd
 
     def told_tokens(self, tokens: Tokens) -> None:
         """Count what an agent says that knows no prices."""
-        if self._bounds and self._attempt.cost.usd is None and self._terms.fixed_usd is None:
-            cost = self._prices.cost(self._attempt.model, tokens, local=self._terms.local)
-            if cost.usd is not None:
-                self._count(cost.usd, "computed")
+        if self._may_price and self._attempt.cost.usd is None:
+            self._count(self._known.computed(tokens))
         self._count_tokens(tokens)
 
-    def _price(self, answer: int) -> None:
-        model, tokens = self._answers[answer]
-        cost = self._prices.cost(model or self._attempt.model, tokens, local=self._terms.local)
-        if cost.usd is not None:
-            self._priced[answer] = cost.usd
+    @property
+    def requests(self) -> int | None:
+        """Return how many requests that may cost money passed; None where they do not pass by us."""
+        return self.count.passed
 
-    def _count(self, usd: float, source: str) -> None:
-        if not math.isfinite(usd) or usd <= self._spent:
+    @property
+    def unpriced_requests(self) -> int:
+        return self.count.unpriced
+
+    def _most_unpriced(self) -> int | None:
+        terms = self._terms
+        if terms.local or terms.fixed_usd is not None:
+            return None
+        return terms.budget.max_unpriced_requests or (MOST_UNPRICED if self._bounds else None)
+
+    def _is_priced(self, answer: int) -> bool:
+        """Return whether the price of an answer is known; where nothing is limited, nobody asks before the end."""
+        return self.count.most is None or self._known.has_price(answer)
+
+    def _refusal(self) -> str | None:
+        return "its budget is used up" if self.over or self.too_long else None
+
+    def _count(self, cost: Cost) -> None:
+        usd = usd_or_none(cost.usd)
+        if usd is None or usd <= self._spent:
             return
         self._spent = usd
         grown, now = usd - self._written, time.monotonic()
         if usd <= self._held and grown < GROWS * self._held and now - self._wrote_at < WRITE_SECONDS:
             return
         self._written, self._wrote_at = usd, now
-        self._ledger.spend(self._attempt.id, usd, "reported" if source == "reported" else "computed")
+        tokens = max(self.metered, self._attempt.tokens, key=lambda each: each.total)
+        self._ledger.spend(self._attempt.id, usd, cost.source, tokens)
         self._warn()
         if usd > budget.WARN * self._held:
             self._hold_more()
@@ -229,43 +272,62 @@ class Purse:
     # --- the end
 
     def cost(self) -> Cost:
-        """Return what it cost, by the best that is known."""
-        attempt, terms = self._attempt, self._terms
+        """Return what it cost, by the best that is known, and what stays reserved for the rest."""
+        terms = self._terms
         if terms.fixed_usd is not None:
             return Cost(terms.fixed_usd, "fixed")
-        computed = self._computed()
-        if attempt.cost.usd is not None:
-            if computed.usd and attempt.cost.usd > CENTS * computed.usd and computed.usd > 0.001:
-                self._note(f"it reports ${attempt.cost.usd:.2f}, but its tokens cost about ${computed.usd:.2f}: cents?")
-            return attempt.cost
-        if computed.usd is None and not terms.tells and attempt.tokens == Tokens():
-            return self._prices.usual(attempt.agent)
-        return computed
+        found = self._known.settled(self._note)
+        if found.usd is not None:
+            partly = (not self._known.whole or self.unpriced_requests) and self._attempt.cost.usd is None
+            return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found
+        if terms.local:
+            return Cost(0.0, "fixed")
+        if not self._known.tokens.total and not self._attempt.tokens.total and not terms.names_cost:
+            if self.asked_nobody():
+                return Cost(0.0, "metered")
+            if not terms.tells and (usual := self._known.prices.usual(self._attempt.agent)).usd is not None:
+                return usual
+        return Cost(reserved_usd=self._unknown_part(0.0))
 
-    def _computed(self) -> Cost:
-        attempt, local = self._attempt, self._terms.local
-        if not self._answers:
-            return (
-                self._prices.cost(attempt.model, attempt.tokens, local=local) if attempt.tokens != Tokens() else Cost()
-            )
-        for answer in self._answers:
-            if answer not in self._priced:
-                self._price(answer)
-        whole = len(self._priced) == len(self._answers)
-        return Cost(round(sum(self._priced.values()), 9), "computed") if whole else Cost()
+    def _unknown_part(self, known: float) -> float:
+        return round(budget.reserved_for_unknown(known, self._held, self._terms.budget), 6)
 
     def settle(self) -> None:
-        """Write down what it cost in the end; what is not known is charged at what was held."""
+        """Write down what it cost in the end; what is not known stays reserved."""
         line = self._ledger.line(self._attempt.id)
-        if line is not None:
-            known = max(line.spent, self._spent) if self._attempt.cost.usd is None else 0.0
-            held = max(self._held, line.reserved, known)
-            self._ledger.settle(self._attempt, budget.charge(self._attempt.cost, held, self._terms.budget), time.time())
+        if line is None:
+            return
+        self._held = max(self._held, line.reserved)
+        cost = self._cleaned(self._attempt.cost)
+        if cost.usd is None and not cost.reserved_usd:  # it did not come to its own end
+            cost = self._cut_short(line.spent, line.source, line.reserved)
+        if cost.usd is not None and cost.source != "fixed" and line.source in ("metered", "reported"):
+            cost = budget.settled(cost, Cost(line.spent, line.source))  # it may have been counted before a crash
+        self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.limited
+        self._ledger.settle(self._attempt, cost.usd or 0.0, time.time(), cost.reserved_usd)
+
+    def _cleaned(self, cost: Cost) -> Cost:
+        usd = usd_or_none(cost.usd)
+        return cost if usd == cost.usd else Cost(usd, "unknown" if usd is None else cost.source, cost.reserved_usd)
+
+    def _cut_short(self, spent: float, source: CostSource, reserved: float) -> Cost:
+        """Return what an attempt cost that was lost: what was counted so far; where nothing was, all stays reserved."""
+        spent = max(spent, self._spent)
+        if source != "unknown" or spent:
+            return Cost(spent, "metered" if source == "unknown" else source)
+        return Cost(reserved_usd=reserved) if reserved else Cost(0.0, "fixed")
 
     def question(self) -> Question | None:
         """Return what a person is to be asked, where a limit stopped it."""
         if self.over is None:
             return None
-        soft = self.over.limit.window in ("node", "run")
-        more = self.over.limit.usd if soft else budget.lacking(self.over, self._held)
+        more = budget.lacking(self.over, self._still_wanted())
         return budget.ask(self._who, self._attempt.id, self.over, more, time.time())
+
+    def _still_wanted(self) -> float:
+        """Return what it takes to finish: once more what such an attempt costs, and the run's other open tasks."""
+        usual, expected = self._expected
+        once = usual if expected == "fixed" else max(raises.likely(usual, expected), raises.MARGIN * self.spent)
+        if self.over is None or self.over.limit.window == "node":
+            return once
+        return once + raises.needed_usd(self._store, self._record.run, besides=self._record.node)

@@ -43,15 +43,19 @@ class Gates:
             self._desk.ask(inbox.parked(self._desk.run, action.node, action.reason, action.until, time.time()))
         self.parked[action.node] = action.reason
 
-    def ask_for_money(self, plan: RunPlan, spent: float, allowed: float) -> None:
-        """Ask whether a run may go on that is over its own budget, unless an attempt of it asked already."""
+    def ask_for_money(self, plan: RunPlan, held: tuple[float, float], allowed: float, needed: float) -> None:
+        """Ask whether a run may go on that is over its own budget, unless an attempt of it asked already.
+
+        `held` is what it spent and what is reserved for it, `needed` what its open tasks are expected to cost.
+        """
         own = [node.task.budget_usd for node in plan.flow.nodes if node.task.budget_usd is not None]
         usd = plan.flow.budget_usd if plan.flow.budget_usd is not None else max(own, default=None)
         if usd is None or any(entry.about == "budget" for entry in self._desk.waiting()):
             return
         who = budget.Who(run=self._desk.run, node="", agent="", repo=plan.repo)
-        refusal = Refusal(Limit(window="run", usd=usd + allowed, where="the flow"), spent, 0.0, 0.0)
-        self._desk.ask(structs.replace(budget.ask(who, "", refusal, usd, time.time()), node=None, attempt=None))
+        refusal = Refusal(Limit(window="run", usd=usd + allowed, where="the flow"), *held, 0.0)
+        more = budget.lacking(refusal, needed)
+        self._desk.ask(structs.replace(budget.ask(who, "", refusal, more, time.time()), node=None, attempt=None))
 
     def answered(self) -> list[Settle]:
         """Return the gates that were answered since."""

@@ -22,7 +22,7 @@ from corral.engine.planning.routing import History, routed
 from corral.engine.workplace import briefing
 from corral.engine.workplace.outfit import outfit
 from corral.errors import BadRequest
-from corral.flow import AgentChoice, Flow, Node, Task
+from corral.flow import IDLE_SECONDS, TIMEOUT_SECONDS, AgentChoice, Flow, Node, Task
 from corral.model import Request
 from corral.rules import strategies
 from corral.rules.complexity import weights_of
@@ -36,7 +36,6 @@ MOST_QUESTION = 300
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SHAPE_HINT = """'{"verdict": ["accept", "reject"], "notes": "string"}', a JSON Schema, or a file with either"""
 OWN_SHAPES = ("architect", "reviewer")  #: whose part of a strategy has a shape of its own
-STANDARD = Task(prompt="")
 SHELL = AgentChoice("shell")
 
 
@@ -337,11 +336,16 @@ def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Nod
 def _timed(task: Task, request: Request, settings: Config) -> Task:
     """Put in the limits that hold where a task says nothing itself."""
     timeout, idle = request.timeout or settings.defaults.timeout, request.idle or settings.defaults.idle
-    if timeout and task.timeout_seconds == STANDARD.timeout_seconds:
-        task = structs.replace(task, timeout_seconds=duration(timeout, "--timeout"))
-    if idle and task.idle_seconds == STANDARD.idle_seconds:
-        task = structs.replace(task, idle_seconds=duration(idle, "--idle"))
-    return task
+    timeout_seconds, idle_seconds = task.timeout_seconds, task.idle_seconds
+    if timeout and timeout_seconds is None:
+        timeout_seconds = duration(timeout, "--timeout")
+    if idle and idle_seconds is None:
+        idle_seconds = duration(idle, "--idle")
+    return structs.replace(
+        task,
+        timeout_seconds=TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
+        idle_seconds=IDLE_SECONDS if idle_seconds is None else idle_seconds,
+    )
 
 
 def _briefed(task: Task, profile: AgentProfile, repo: Path, *, theirs_first: bool) -> Task:

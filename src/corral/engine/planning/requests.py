@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from corral.engine.automatic import pending
+from corral.engine.places import repository_of
 from corral.engine.planning import submit
 from corral.engine.planning.glances import Glances
 from corral.engine.planning.submit import Submission
-from corral.errors import Stopped
+from corral.errors import Conflicting, CorralError, Stopped
 from corral.flow import TaskType
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
 from corral.rules import naming
 from corral.serving import Ticket
+from corral.world import clock, pins, snapshots
+from corral.world.git import Repository
 from corral.world.store import history
 from corral.world.store.sqlite import LEASE_SECONDS
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Vet = Callable[[RunPlan], None]
+MOST_MOVES = 10  #: of a branch while a request is prepared
 
 
 class Requests:
@@ -44,26 +50,66 @@ class Requests:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
         engine = self._engine
         engine.money.refuse_halted()
-        submission = await self.prepare(request)
-        if engine.drives.stopping:
-            raise Stopped(f"{engine.drives.stopping} before anything was started")
-        for note in submission.notes:
-            say(note)
-        record = _record(submission.plan, engine.owner)
-        engine.store.add_run(record)
-        return record.id
+        run = _new_id()
+        async with self._pinned(request, run) as submission:
+            if engine.drives.stopping:
+                raise Stopped(f"{engine.drives.stopping} before anything was started")
+            for note in (*submission.notes, *await self._unknown_work(submission.plan)):
+                say(note)
+            engine.store.add_run(_record(run, submission.plan, engine.owner))
+        return run
 
     async def enqueue(
         self, request: Request, ticket: Ticket, say: Say = lambda _: None, vet: Vet = lambda _: None
     ) -> str:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
         self._engine.money.refuse_halted()
-        submission = await self.prepare(request)
-        vet(submission.plan)
-        for note in submission.notes:
-            say(note)
-        plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-        return pending.add(self._engine.store, _record(plan, None), ticket, request)
+        run = _new_id()
+        async with self._pinned(request, run, vet) as submission:
+            for note in submission.notes:
+                say(note)
+            plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
+            made = pending.add(self._engine.store, _record(run, plan, None), ticket, request)
+        if made != run:  # the same was asked for at the same time
+            await _unpin(submission.plan, self._engine.home, run)
+        return made
+
+    @contextlib.asynccontextmanager
+    async def _pinned(self, request: Request, run: str, vet: Vet = lambda _: None) -> AsyncGenerator[Submission]:
+        """Prepare a request and hold its base for the run that is opened meanwhile; not where none is."""
+        submission = await self._prepared(request, run, vet)
+        try:
+            yield submission
+        except BaseException:
+            await _unpin(submission.plan, self._engine.home, run)
+            raise
+
+    async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
+        """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
+        for _ in range(MOST_MOVES):
+            submission = await self.prepare(request)
+            vet(submission.plan)
+            if submission.plan.base is None:
+                return submission
+            repository = repository_of(submission.plan, self._engine.home)
+            # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
+            if await _holds(repository, submission.plan, request.base):
+                await pins.pin(repository, run, submission.plan.base)
+                if await _holds(repository, submission.plan, request.base):
+                    return submission
+                await _unpin(submission.plan, self._engine.home, run)
+        raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
+
+    async def _unknown_work(self, plan: RunPlan) -> list[str]:
+        """Return a note if a store without runs meets a repository that holds work of runs."""
+        store = self._engine.store
+        if store.rows("newest_run"):
+            return []
+        found = await snapshots.listed(repository_of(plan, store.folder), ["refs/corral/attempts"])
+        if not found:
+            return []
+        work = f"this repository holds the work of {len(found)} attempt{'' if len(found) == 1 else 's'} (refs/corral)"
+        return [f"{work} that the store in {store.folder} does not know; it and its branches stay as they are"]
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""
@@ -74,14 +120,36 @@ class Requests:
         return history.track_records(self._engine.store, kind)
 
 
-def _record(plan: RunPlan, owner: str | None) -> RunRecord:
+async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
+    with contextlib.suppress(CorralError, OSError):
+        await pins.remove(repository_of(plan, home), run)
+
+
+def _new_id() -> str:
+    return naming.run_id(int(time.time() * 1000), int.from_bytes(os.urandom(4)))
+
+
+async def _holds(repository: Repository, plan: RunPlan, named: str | None) -> bool:
+    """Tell whether the base was still where it was found when its ref was written: then no `git gc` can have it."""
+    with contextlib.suppress(OSError):
+        if not named and plan.into:
+            tip = (repository.git_dir / "refs" / "heads" / plan.into).read_text()
+            if tip.strip() == plan.base:
+                return True
+    if not (repository.folder / ".git").exists() and repository.folder != repository.git_dir:
+        return True  # a plain folder: nobody else writes to what stands behind it
+    return await repository.commit_of(named or "HEAD") == plan.base
+
+
+def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:
     now = time.time()
     return RunRecord(
-        id=naming.run_id(int(now * 1000), int.from_bytes(os.urandom(4))),
+        id=run,
         status="queued",
         reason=None,
         plan=plan,
         created=now,
+        clock=clock.reading(),
         owner=owner,
         lease_until=now + LEASE_SECONDS if owner else 0.0,
     )

@@ -14,7 +14,7 @@ from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_fol
 from corral.config.scopes import scope_file
 from corral.config.shapes import Config
 from corral.config.started import started_files
-from corral.engine.planning import flowing, trying
+from corral.engine.planning import flowing, programs, trying
 from corral.engine.planning.findings import Findings
 from corral.engine.planning.glances import Glance, Glances
 from corral.engine.planning.routing import History
@@ -99,6 +99,9 @@ async def _prepare(
     scopes = (*settings.scopes, *_asked_scope(request))
     said = (scopes, next(iter(names), ""), ignore)
     fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
+    if level != "none":
+        programs.check(flow, settings, top, fitted, findings)
+        findings.tell()
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),

@@ -97,7 +97,8 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
     first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
     plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
     absent = plain and not settings.setup.command and not _exists(folder / first)
-    if absent and visible.find(first, {"PATH": searched}) is None:
+    # One that is on the user's PATH alone is not there in a box: `programs` says so, and how to show it.
+    if absent and not any(visible.find(first, {"PATH": path}) for path in (searched, os.environ.get("PATH", ""))):
         raise BadRequest(
             f"--check {check}: there is no program `{first}`",
             hint="install it, activate its environment, or have [workspace] setup install it",

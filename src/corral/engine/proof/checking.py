@@ -45,7 +45,7 @@ async def run(
 async def _check(host: Host, made: Workspace, folder: Path, check: str, name: str) -> CheckResult:
     tail = Tail(MOST_COUNTED)
     path = host.logs / f"{name}.log"
-    limits = Limits(timeout_seconds=host.task.timeout_seconds)
+    limits = Limits(timeout_seconds=host.task.time_limit_seconds)
     started = time.monotonic()
     network = await host.network(host.boxes.fitted.scope.net)
     box = host.boxes.box(made, folder, network=network)

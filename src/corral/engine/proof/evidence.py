@@ -137,7 +137,7 @@ class Evidence:
         parts = (
             tree,
             self._task.checks,
-            self._task.timeout_seconds,
+            self._task.time_limit_seconds,
             plan.git_dir,
             plan.setup,
             plan.level,

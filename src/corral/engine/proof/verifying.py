@@ -73,7 +73,7 @@ async def _again(
     record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path
 ) -> tuple[CheckResult, ...]:
     """Run the checks that a receipt tells of once more, on its commit, in a box like then."""
-    timeout = next((node.task.timeout_seconds for node in plan.flow.nodes if node.id == record.node), 3600.0)
+    timeout = next((node.task.time_limit_seconds for node in plan.flow.nodes if node.id == record.node), 3600.0)
     host = Host(plan, Task(prompt="verify", timeout_seconds=timeout), repository, state, receipt.attempt)
     await host.fit_again(receipt.agent)
     commands = [check.command for check in receipt.checks]

@@ -23,7 +23,7 @@ from corral.model import OPEN, RunPlan, RunRecord, SlotLimits
 from corral.rules import naming, spawning
 from corral.rules.spawning import Standing
 from corral.rules.tools import SpawnTask
-from corral.world import custody
+from corral.world import clock, custody
 from corral.world.store.children import Child
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import LEASE_SECONDS
@@ -63,6 +63,7 @@ class Children:
                 reason=None,
                 plan=plan,
                 created=now,
+                clock=clock.reading(),
                 owner=self._office.family.owner,
                 lease_until=now + LEASE_SECONDS,
             )

@@ -11,7 +11,7 @@ from corral.adapter import Answer, Cancel, End, HangUp, Leave, Line, Pause, Tell
 from corral.agents.protocol import Answers, Conversation, Heard, Listens
 from corral.engine.looking.logs import Tail
 from corral.events import Ended, Event, Limited, Noted, Unparsed
-from corral.model import Status
+from corral.model import Failure, Status
 from corral.world.process import Exit, Talk, Why
 
 MOST_UNPARSED = 2000
@@ -39,7 +39,21 @@ class Listening:
         elif cut:
             self._emit(Unparsed(line[:MOST_UNPARSED].decode(errors="replace")))
         else:
-            self._act(self._conversation.read(line.decode(errors="replace")))
+            self._act(self._read(line.decode(errors="replace")))
+
+    def _read(self, line: str) -> Sequence[Heard]:
+        """Return what a line says; one that its reader fails on is unread, and the attempt continues."""
+        try:
+            return self._conversation.read(line)
+        except Exception:  # noqa: BLE001 -- an agent's line must not end the engine's part of its attempt
+            return [Unparsed(line[:MOST_UNPARSED])]
+
+    def _last_words(self, end: End) -> Sequence[Heard]:
+        try:
+            return self._conversation.exited(end)
+        except Exception as error:  # noqa: BLE001 -- its work is collected all the same
+            words = f"what it printed cannot be read: {type(error).__name__}"
+            return [Ended(ok=False, error=Failure("bad_output", words, "`corral logs` shows what it printed"))]
 
     @property
     def errors(self) -> str:
@@ -80,8 +94,7 @@ class Listening:
 
     def close(self, ended: Exit, files: Mapping[str, bytes]) -> None:
         spoke, self._over = self._over, True
-        said = self._conversation.exited(End(ended.code, self._errors.text(), files))
-        self._act(said)
+        self._act(self._last_words(End(ended.code, self._errors.text(), files)))
         for leftover in ended.leftovers:
             self._emit(Noted(f"ended {leftover.name} (process {leftover.pid}), which it had left running"))
         if self.talk.why == "flood" and not spoke:

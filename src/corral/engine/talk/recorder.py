@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -29,6 +28,7 @@ from corral.events import (
 )
 from corral.flow import Task
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
+from corral.model.numbers import usd_or_none
 from corral.money import QuotaWindow, dollars
 from corral.rules import quota
 from corral.rules.redact import Redactor
@@ -98,8 +98,9 @@ class Recorder:
         """Count what another agent used up for this attempt."""
         self.attempt.tokens += tokens
         self._tokens_before += tokens
-        if usd is not None and math.isfinite(usd) and usd > 0:
+        if usd := usd_or_none(usd):
             self._usd_before += usd
+            self.purse.besides(usd)
             self.attempt.cost = Cost(dollars((self.attempt.cost.usd or 0.0) + usd), "reported")
             self.purse.reported(self.attempt.cost.usd or 0.0, self.attempt.tokens)
 
@@ -119,6 +120,9 @@ class Recorder:
             body = ENCODER.encode(event)
         if vital:
             self._act_on(event)
+            if isinstance(event, Spent) and event.usd is None and (usd := self.purse.known_usd) is not None:
+                event = structs.replace(event, computed_usd=dollars(usd))
+                body = ENCODER.encode(event)
         elif isinstance(event, Filled) and self.gauge is not None:
             self.gauge.told(event.tokens, event.window)
         elif isinstance(event, Rationed):
@@ -154,7 +158,7 @@ class Recorder:
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
-        metered = self._tokens_before + self.purse.metered.less(self._metered_before)
+        metered = self._tokens_before + self.purse.metered.less(self._metered_before).limited
         told_all = self.ended is not None and self.ended.ok
         if self.attempt.tokens == self._tokens_before or (not told_all and metered.total > self.attempt.tokens.total):
             self.attempt.tokens = metered
@@ -229,9 +233,10 @@ class Recorder:
 
     def _spend(self, spent: Spent) -> None:
         """Count what it says it spent; money neither comes back nor is minted."""
-        self.attempt.tokens = self._tokens_before + spent.tokens
-        usd = None if spent.usd is None else self._usd_before + spent.usd
-        if usd is None or not math.isfinite(usd) or usd < (self.attempt.cost.usd or 0.0):
+        self.attempt.tokens = self._tokens_before + spent.tokens.limited
+        own = usd_or_none(spent.usd)
+        usd = None if own is None else usd_or_none(self._usd_before + own)
+        if usd is None or usd < (self.attempt.cost.usd or 0.0):
             self.purse.told_tokens(self.attempt.tokens)
             return
         self.attempt.cost = Cost(dollars(usd), "reported")

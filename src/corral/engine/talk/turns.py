@@ -115,12 +115,12 @@ class Turns:
 
     def shaped(self, told: str, dressed: Outfit) -> str:
         """Say in words what the output must fit, to an agent whose program takes no schema, or not this one."""
-        wanted = self.node.output
+        wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it stands
         return told if wanted is None or self.schema(dressed) else f"{told}\n\n{output.instruction(wanted)}"
 
     def _misfits(self, ended: Ended | None) -> tuple[str, ...]:
         schema = self.node.output
-        if schema is None or ended is None or self._asked_again:
+        if schema is None or ended is None or self._asked_again or self.node.kind == "run":
             return ()
         if ended.ok:
             return output.take(ended, schema).misfits

@@ -23,7 +23,8 @@ from corral.world.sandbox.confine import confine, home_in_box, own_processes
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
-WATCH_SECONDS = 0.5
+WATCH_SECONDS = 0.25
+ASIDE_SECONDS = 600.0
 
 
 def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
@@ -126,7 +127,8 @@ class Boxes:
         async def watch() -> None:
             await asyncio.sleep(WATCH_SECONDS)  # most checks are over by then
             folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
-            passed = await watchdog.watch(start, self.fitted.ceiling, folders)
+            ceiling = structs.replace(self.fitted.ceiling, grouped=self.level in ("full", "container"))
+            passed = await watchdog.watch(start, ceiling, folders)
             talk.end(passed)
 
         watching = asyncio.create_task(watch())
@@ -136,10 +138,13 @@ class Boxes:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def aside(self, command: Sequence[str], box: Box, what: str) -> None:
+    async def aside(self, command: Sequence[str], box: Box, what: str, seconds: float = ASIDE_SECONDS) -> None:
         """Run a command of ours in a box that nobody is in."""
         with confine(command, box, self.level, tag=self._attempt) as start:
-            finished = await process.run(start)
+            try:
+                finished = await process.run(start, timeout=seconds)
+            except process.TooSlow as error:
+                raise CorralError(f"the work cannot {what} within {seconds:.0f} s") from error
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
             raise CorralError(f"the work cannot {what}: {words[-400:]}")

@@ -31,6 +31,8 @@ class Guard:
         self._recorder, self._host = recorder, host
         recorder.redactor = host.redactor
         self._before: Snapshot | None = None
+        self.refusals: dict[str, str] = {}  #: hosts and requests that our proxies refused, and why
+        self.reached_any = False  #: any host at all
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
     def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
@@ -43,8 +45,11 @@ class Guard:
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""
         self._recorder.emit(Reached(host, port, allowed, reason))
-        if not allowed:
-            self.violate([Violation("net", f"{host}:{port}")])
+        if allowed:
+            self.reached_any = True
+            return
+        self.refusals[host] = reason
+        self.violate([Violation("net", host if "/" in host else f"{host}:{port}")])
 
     def heard(self, event: Event, own: Sequence[str]) -> None:
         """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""

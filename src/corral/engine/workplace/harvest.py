@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import shutil
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ from corral.world.workspace import Workspace
 if TYPE_CHECKING:
     from corral.engine.host import Host
 
+COLLECT_SECONDS = 120.0  #: for each way of collecting; a limit of its own, for the agent's time is over by then
+#: The agent's own settings may name programs that never end; its identity is in its .git.
+NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
 
 
@@ -34,7 +38,7 @@ async def snapshot(host: Host, made: Workspace) -> str | None:
         snapshots.prepare(made, place, host.owner)
         await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")
         async with host.repository_lock():
-            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC))
+            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
 
 
 async def before_end(host: Host, made: Workspace) -> None:
@@ -63,21 +67,70 @@ async def keeping(host: Host, made: Workspace) -> AsyncGenerator[None]:
 
 
 async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
-    """Take all the agent's work into the repository."""
+    """Take all the agent's work into the repository; where its own history cannot be taken, its files alone.
+
+    Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
+    its files by a git that reads nothing of the agent's .git.
+    """
     made, out = workspace.made_before(folder / "work"), folder / "out"
-    if not ((out / "done").exists() and (out / "work.bundle").exists()):
-        await _collect_alone(host, made, out)
     references = [naming.hidden_ref(host.attempt), "refs/heads/" + naming.branch(run, node, host.attempt)]
+    troubles: list[CorralError | OSError] = []
+    if (out / "done").exists() and (out / "work.bundle").exists():
+        try:
+            return await _take(host, made, out, references)
+        except (CorralError, OSError) as error:
+            troubles.append(error)
+    try:
+        await _collect_alone(host, made, out)
+        return await _take(host, made, out, references)
+    except (CorralError, OSError) as error:
+        troubles.append(error)
+    first = troubles[0]
+    if _out_of_space(first):
+        raise first
+    try:
+        return await _files_alone(host, made, references, str(first))
+    except (CorralError, OSError) as error:
+        raise first from error
+
+
+async def _take(host: Host, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
     async with host.repository_lock():
-        return await collecting.take(host.repository, made, out, host.attempt, references)
+        taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
+    return structs.replace(taken, notes=collecting.left_out(out))
 
 
 async def _collect_alone(host: Host, made: Workspace, out: Path) -> None:
     """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
     await workspace.mend(host.repository, host.base, made.tree, host.attempt, host.owner)
     command = collecting.collect_command(made, message(host), host.base, emptied(out))
-    box = structs.replace(host.boxes.box(made, out.parent, writable=(out,)), file_mb=None, cpu_seconds=None)
-    await host.boxes.aside(command, box, "be collected")
+    await _aside(host, made, command, out)
+
+
+async def _files_alone(host: Host, made: Workspace, references: Sequence[str], reason: str) -> Taken:
+    """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
+    place = made.tree.parent / "files"
+    await workspace.remove(place)
+    place.mkdir(mode=0o700)
+    snapshots.prepare(made, place, host.owner, alone=True)
+    await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
+    notes = (f"its files were collected without its own commits: {reason}", *collecting.left_out(place))
+    async with host.repository_lock():
+        commit = await snapshots.take_files(host.repository, place, references, host.base)
+    if commit is None:
+        raise CorralError(reason)
+    return Taken(commit, notes=notes)
+
+
+async def _aside(host: Host, made: Workspace, command: list[str], place: Path) -> None:
+    box = host.boxes.box(made, place.parent, writable=(place,), env=NO_SETTINGS)
+    there = {name: tuple(path for path in getattr(box, name) if path.exists()) for name in ("pinned", "guarded")}
+    box = structs.replace(box, file_mb=None, cpu_seconds=None, **there)
+    await host.boxes.aside(command, box, "be collected", COLLECT_SECONDS)
+
+
+def _out_of_space(error: Exception) -> bool:
+    return "No space left" in str(error)
 
 
 def message(host: Host) -> str:
@@ -88,7 +141,10 @@ def message(host: Host) -> str:
 def emptied(out: Path) -> Path:
     """Return a folder without what an earlier collection left in it."""
     for file in out.iterdir():
-        file.unlink()
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
     return out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import re
 import secrets
@@ -14,11 +13,13 @@ from collections.abc import AsyncGenerator, Callable
 from msgspec import structs
 
 from corral import agents
+from corral.engine.paying.request_count import RequestCount
 from corral.engine.workplace.outfit import Outfit
 from corral.errors import CorralError
 from corral.loop.settings import ollama_url
 from corral.model import Level, Net, Tokens
 from corral.rules import hosts
+from corral.rules.api_paths import ApiPaths, api_paths
 from corral.rules.metering import Meter
 from corral.world import registries
 from corral.world.process import Start, Talk
@@ -31,10 +32,12 @@ from corral.world.proxy.secret import Secret
 
 EGRESS, PROVIDER, TOOLBOX = 8118, 8119, 8120  #: ports on the box's own loopback
 UNPRIVILEGED = 1024
+MOST_REFUSED, MOST_SHOWN = 50, 300  #: requests that are reported, and characters of one
 OWN: tuple[Level, ...] = ("full", "strict")  #: levels at which a box has a network of its own
 REGISTRIES = "@registries"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 Reached = Callable[[str, int, bool, str], None]
+Metered = Callable[[str | None, Tokens, int], None]  #: model, tokens, which answer
 
 
 def is_open(level: Level, net: Net) -> bool:
@@ -55,11 +58,13 @@ class Network:
         self._told: dict[str, str] = {}  # what package clients are told of indexes
         self._upstream: Upstream | None = None
         self._key: Key | None = None
-        self._meter: Callable[[str], Meter] = lambda kind: Meter(kind, lambda _model, _tokens: None)
+        self._counter: _Counter | None = None
+        self._paths: ApiPaths | None = None
         self._bound: dict[int, socket.socket] = {}  # where the box has no loopback of its own
         self._toolbox: tuple[Secret, Answer] | None = None
         self.gate: Gate | None = None  #: of the account it asks on
         self._provider: Provider | None = None
+        self._refused: set[str] = set()  # requests to it, as they were reported
 
     async def allow(self) -> None:
         """Look up what `@registries` stands for on this machine."""
@@ -69,7 +74,7 @@ class Network:
             self._words = [word for word in self._words if word != REGISTRIES] + named
             self._told = registries.settings(os.environ)
 
-    def dress(self, dressed: Outfit, metered: Callable[[str | None, Tokens, int], None]) -> Outfit:
+    def dress(self, dressed: Outfit, metered: Metered, count: RequestCount) -> Outfit:
         """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
         facts, profile = dressed.agent.facts, dressed.profile
         provider = facts.provider
@@ -84,13 +89,10 @@ class Network:
             self._words += profile.hosts
             return dressed
         self._words += profile.hosts
-        answers = itertools.count(1)
-
-        def meter(kind: str) -> Meter:
-            answer = next(answers)
-            return Meter(kind, lambda model, tokens: metered(model, tokens, answer))
-
-        self._meter = meter
+        count.passed = count.passed or 0
+        self._counter = _Counter(metered, count)
+        if present or facts.local:  # without a key of ours, what it logs in with itself is its own
+            self._paths = api_paths(dressed.name, provider.address, profile.paths)
         ca_file = dressed.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
         self._upstream = Upstream(url, ca_file=ca_file)
         mask = f"sk-corral-{secrets.token_hex(16)}"
@@ -176,14 +178,22 @@ class Network:
             rule = hosts.read(tuple(dict.fromkeys(self._words)))
             await stack.enter_async_context(Egress(sockets[0], rule, self._reached, dialer=dialer))
         ours = dict(zip(self._answered(), sockets[1:], strict=False)) if self.own else self._bound
-        if self._upstream and PROVIDER in ours:
-            self._provider = Provider(ours[PROVIDER], self._upstream, self._key, self._meter, dialer=dialer)
-            self._provider.gate = self.gate
+        if self._upstream and self._counter and PROVIDER in ours:
+            self._provider = Provider(ours[PROVIDER], self._upstream, self._key, self._counter, dialer=dialer)
+            self._provider.gate, self._provider.paths = self.gate, self._paths
+            self._provider.denied = self._denied
             await stack.enter_async_context(self._provider)
         if self._toolbox and TOOLBOX in ours:
             await stack.enter_async_context(RpcDoor(ours[TOOLBOX], *self._toolbox))
         for listener, port in zip(sockets[len(sockets) - len(self._here()) :], self._here(), strict=True):
             await stack.enter_async_context(Forward(listener, port))
+
+    def _denied(self, asked: str, why: str) -> None:
+        """Report a request to the provider that was refused, each once."""
+        if self._upstream and asked not in self._refused and len(self._refused) < MOST_REFUSED:
+            self._refused.add(asked)
+            method, _, path = asked.partition(" ")
+            self._reached(f"{method} {self._upstream.place}{path}"[:MOST_SHOWN], self._upstream.port, False, why)  # noqa: FBT003
 
     def _port(self, wanted: int) -> int:
         """Return the port at which the box finds us: where it has no loopback of its own, any of the machine's.
@@ -195,6 +205,27 @@ class Network:
         bound = self._bound[wanted] = socket.create_server(("127.0.0.1", 0))
         bound.setblocking(False)  # noqa: FBT003
         return int(bound.getsockname()[1])
+
+
+class _Counter:
+    """Counts requests to a provider, and meters their answers."""
+
+    def __init__(self, metered: Metered, count: RequestCount) -> None:
+        self._metered, self._count = metered, count
+
+    async def enter(self) -> _Passage:
+        return _Passage(await self._count.enter(), self._metered, self._count)
+
+
+class _Passage:
+    def __init__(self, number: int, metered: Metered, count: RequestCount) -> None:
+        self._number, self._metered, self._count = number, metered, count
+
+    def meter(self, content_type: str) -> Meter:
+        return Meter(content_type, lambda model, tokens: self._metered(model, tokens, self._number))
+
+    def end(self, *, charged: bool, known: bool) -> None:
+        self._count.leave(self._number, charged=charged, known=known)
 
 
 def _went_well(task: asyncio.Task[None]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import os
 import re
@@ -14,6 +13,7 @@ from typing import Any, cast
 import click
 
 from corral import __version__
+from corral.engine.trouble import explained
 from corral.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
 from corral.frontends.cli.numbers import with_limits
 from corral.frontends.visible import visible
@@ -138,8 +138,8 @@ def _our_fault(error: Exception) -> int:
         Path.cwd()
     except OSError:
         return complain("the folder you are in is gone", "go to one that is there, or name one with --repo", 2)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return complain(f"what was to be written has no room: {error.strerror}", "nothing stored is lost", 1)
+    if known := explained(error):
+        return complain(str(known), known.hint, known.exit_code)
     return complain(
         f"corral itself failed: {type(error).__name__}: {error}",
         "CORRAL_DEBUG=1 shows where; nothing stored is lost",

@@ -20,23 +20,35 @@ from corral.frontends.cli.trusting import ask_for_trust
 from corral.frontends.cli.who import who
 from corral.model import OPEN, Run, document
 
+force_option = click.option(
+    "--force", is_flag=True, help="Take the run at once from a process that does not answer. [default: after 15 s]"
+)
+
 
 @click.command()
 @run_argument
+@force_option
 @json_option
-def stop(run: str, *, as_json: bool) -> int:
-    """Stop a run, whichever process drives it; partial work is kept on its branch."""
+def stop(run: str, *, force: bool, as_json: bool) -> int:
+    """Stop a run, whichever process drives it; partial work is kept on its branch.
+
+    A process that does not answer loses the run when its lease is out (15 s); it is stopped from here then.
+    """
     engine = Engine()
     try:
         before = engine.show(run)
         if before.status not in OPEN:
             click.echo(f"run {before.run} is over already: {before.status}", err=True)
-        after = asyncio.run(engine.stop(before.run, who()))
+        after = asyncio.run(engine.stop(before.run, who(), _say, force=force))
         asked = engine.inbox.commands(after.run)
     finally:
         engine.close()
     click.echo(document(after).decode() if as_json else "\n".join(words.summary(after, asked)))
     return 0
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 @click.command()
@@ -77,6 +89,7 @@ def condense(run: str, *, as_json: bool) -> None:
 @click.option("--flow", "file", metavar="FILE", help="Go on by this flow file: only what it changed is done again.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="With --flow: a value for an input.")
 @click.option("--node", metavar="NODE", help="Let this paused node go on.")
+@force_option
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @json_option
 def resume(  # noqa: PLR0913 -- what Click hands over
@@ -86,6 +99,7 @@ def resume(  # noqa: PLR0913 -- what Click hands over
     file: str | None,
     inputs: tuple[str, ...],
     node: str | None,
+    force: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -99,7 +113,7 @@ def resume(  # noqa: PLR0913 -- what Click hands over
             return await engine.resume_with(run, request, shown.hear, shown.say, patient=shown.patient)
         if from_:
             return await engine.retry(run, from_, shown.hear, shown.say, patient=shown.patient)
-        return await engine.resume(run, shown.hear, patient=shown.patient)
+        return await engine.resume(run, shown.hear, patient=shown.patient, force=force)
 
     return in_foreground(work, quiet=quiet, as_json=as_json)
 

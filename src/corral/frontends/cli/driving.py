@@ -7,7 +7,8 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import click
 
@@ -26,17 +27,35 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
     gc.enable()
     engine = Engine()
     try:
-        run = asyncio.run(_with_signals(engine, work, quiet=quiet or as_json))
+        run = _to_its_end(_with_signals(engine, work, quiet=quiet or as_json))
         while not as_json and run.status == "over_budget" and (entry := _asks(engine, run)):
             if not _answered(engine, entry):
                 break
-            run = asyncio.run(_with_signals(engine, _resumed(run.run), quiet=quiet))
+            run = _to_its_end(_with_signals(engine, _resumed(run.run), quiet=quiet))
         asked = engine.inbox.commands(run.run)
+        trouble = engine.store.removed()
     finally:
         engine.close()
     with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still
         click.echo(document(run).decode() if as_json else "\n".join(words.summary(run, asked)))
+    if trouble:
+        raise trouble
     return exit_code(run)
+
+
+def _to_its_end(work: Coroutine[Any, Any, Run]) -> Run:
+    """Wait for a run; what fails only after it is over, when the event loop is closed, does not hide how it ended."""
+    ended: list[Run] = []
+
+    async def wait() -> None:
+        ended.append(await work)
+
+    try:
+        asyncio.run(wait())
+    except (RuntimeError, MemoryError, OSError):
+        if not ended:
+            raise
+    return ended[0]
 
 
 def _asks(engine: Engine, run: Run) -> Entry | None:
@@ -73,7 +92,7 @@ async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitabl
 
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sent, stop, sent.name)
-        return await work(engine, shown)
+        return await engine.merges.told(await work(engine, shown))
 
 
 def exit_code(run: Run) -> int:

@@ -75,7 +75,7 @@ def _work(working: Working, row: Row, now: float) -> str:
     parts = [
         row.state,
         working.who,
-        words.seconds(now - working.started),
+        words.seconds(max(0.0, now - working.started)),
         _usd(working.usd),
         f"{count} file{'' if count == 1 else 's'}" if count else "",
         doing,

@@ -57,7 +57,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
                 "repo": line.repo,
                 "agents": line.agents,
                 "started": document.moment(line.created),
-                "seconds": None if line.ended is None else round(line.ended - line.created, 3),
+                "seconds": line.seconds,
                 "cost": {"usd": line.usd},
             }
             for line in lines
@@ -84,7 +84,7 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
         if attempt is not None:
             raise BadRequest("--attempt is meant for a receipt", hint="corral show RUN --receipt --attempt 2")
         found = opened.show(run)
-        if found.merge.status == "merged":
+        if found.merge.status == "merged" or (found.merge.status == "ready" and len(found.nodes) > 1):
             import asyncio  # noqa: PLC0415 -- dear to load: `show` is asked again and again
 
             found = asyncio.run(opened.merges.told(found))

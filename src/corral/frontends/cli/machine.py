@@ -52,9 +52,12 @@ def _import(file: Path, like: str, *, write: bool) -> None:
 
 
 @click.command()
+@click.option("--new-store", is_flag=True, help="Begin a new store where the old one is missing or empty.")
 @json_option
-def doctor(*, as_json: bool) -> int:
+def doctor(*, new_store: bool, as_json: bool) -> int:
     """Find out what can run here, and how to mend what cannot. Exit 1 if nothing can run."""
+    if new_store:
+        Engine().begin_store()
     report = asyncio.run(examine(Engine()))
     if as_json:
         click.echo(msgspec.json.encode(report).decode())

@@ -146,6 +146,8 @@ def _preview(found: Preview, *, as_json: bool) -> int:
         click.echo("checks   " + "; ".join(found.checks))
     for place in found.checkouts:
         click.echo(f"files    {place.folder}: {place.trouble or 'follow'}")
+    if found.between:
+        click.echo(f"between  {' and '.join(found.between)}, two nodes of this run")
     _conflicts(found.conflicts)
     if found.clean and any(place.trouble for place in found.checkouts):
         click.echo("next     commit or stash what is there, or: corral merge --autostash")
@@ -160,7 +162,8 @@ def _told(opened: Engine, record: MergeRecord, *, as_json: bool) -> int:
         click.echo(document(opened.show(record.run)).decode())
         return code
     if record.state == "conflict":
-        click.echo(f"conflict {record.run} into {record.into}: nothing was moved")
+        nodes = f" between {' and '.join(record.between)}" if record.between else ""
+        click.echo(f"conflict {record.run} into {record.into}{nodes}: nothing was moved")
         _conflicts(record.conflicts)
         click.echo(f"next     {_ways(record.run)}")
         return code

@@ -19,7 +19,7 @@ from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
-from corral.money import By, CostTable, Limit, Quota, Standing, Window
+from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing, Window
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -70,12 +70,14 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
         click.echo(msgspec.json.encode(_standings(found, spent, zone)).decode())
         return
     for window, (paid, held) in spent.items():
-        held_words = f", ${held:.2f} held for agents at work" if held else ""
+        held_words = f", ${held:.2f} reserved for agents at work and unknown cost" if held else ""
         click.echo(f"this {window:5}  ${paid:.2f} spent{held_words}  ({zone})")
     if found:
         click.echo(
             "\n"
-            + "\n".join(words.table(("LIMIT", "USD", "SPENT", "HELD", "LEFT", "BY"), [_row(each) for each in found]))
+            + "\n".join(
+                words.table(("LIMIT", "USD", "SPENT", "RESERVED", "LEFT", "BY"), [_row(each) for each in found])
+            )
         )
     else:
         click.echo("no limit is set; e.g.: corral budget set --per-day 10 --per-run 2", err=True)
@@ -128,7 +130,7 @@ def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zon
 @click.option("--prometheus", is_flag=True, help="All totals, as Prometheus reads them.")
 @json_option
 def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool, as_json: bool) -> None:
-    """Show what attempts cost: as a table with bars, JSON or CSV. What nobody knows is counted as it was charged."""
+    """Show what attempts cost: as a table with bars, JSON or CSV. Money reserved for unknown cost is shown apart."""
     since = time.time() - days * 86400 if days else 0.0
     with engine() as opened:
         if prometheus:
@@ -137,14 +139,13 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget
         found = money.overview(opened.store, settings, since=since, repo=place).by(cast("By", by))
-    rows = [{"key": row.key, "usd": row.usd, "tokens": row.tokens, "attempts": row.attempts, "done": row.done,
-             "seconds": row.seconds, "unknown": row.unknown} for row in found.rows]  # fmt: skip
+    rows = [msgspec.to_builtins(row) for row in found.rows]
     if as_json:
         saved = None if found.saved_usd is None else {"usd": found.saved_usd, "against": found.saved_against}
-        total = {"usd": found.usd, "source": found.source}
+        total = {"usd": found.usd, "source": found.source, "reserved_usd": found.reserved_usd}
         click.echo(msgspec.json.encode({"total": total, "by": by, "rows": rows, "saved": saved}).decode())
     elif as_csv:
-        names = ["key", "usd", "tokens", "attempts", "done", "seconds", "unknown"]
+        names = ["key", "usd", "reserved_usd", "tokens", "attempts", "done", "seconds", "unknown"]
         writer = csv.DictWriter(sys.stdout, names, lineterminator=os.linesep)
         writer.writeheader()
         writer.writerows(rows)
@@ -160,6 +161,7 @@ def _plot(found: CostTable) -> list[str]:
         (
             words.one_line(row.key, 40),
             f"${row.usd:.2f}",
+            f"${row.reserved_usd:.2f}" if row.reserved_usd else "-",
             f"{row.tokens}",
             f"{row.attempts}",
             f"{row.done}",
@@ -167,11 +169,12 @@ def _plot(found: CostTable) -> list[str]:
         )
         for row in found.rows
     ]
-    lines = words.table((found.by.upper(), "COST", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
-    lines.append(f"\n${found.usd:.2f} in all ({found.source})")
+    lines = words.table((found.by.upper(), "SPENT", "RESERVED", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
+    known = f" ({found.source})" if found.source != "unknown" else ""
+    lines.append(f"\n{words.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
     unknown = sum(row.unknown for row in found.rows)
     if unknown:
-        lines.append(f"{unknown} of the attempts did not tell what they cost: each is counted as it was charged")
+        lines.append(f"attempts of unknown cost: {unknown}; what is reserved for them counts against limits")
     if found.saved_usd is not None:
         lines.append(f"about ${found.saved_usd:.2f} less than the same tokens of {found.saved_against} would have cost")
     return lines
@@ -232,17 +235,30 @@ def _quota(each: Quota) -> dict[str, Any]:
 @click.command()
 @click.option("--off", is_flag=True, help="Let runs start again.")
 @json_option
-def halt(*, off: bool, as_json: bool) -> None:
-    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`."""
+def halt(*, off: bool, as_json: bool) -> int:
+    """Stop every run of yours now, in any process, their work saved; nothing starts until `corral halt --off`.
+
+    Waits at most 30 s, then lists what has not stopped (exit 1) and how to force it.
+    """
     with engine() as opened:
         if off:
             was = money.unhalt(opened.store)
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
-            return
-        runs = opened.money.halt(who())
-    if as_json:
-        click.echo(msgspec.json.encode({"stopped": runs}).decode())
-    else:
-        click.echo(
-            f"halted: {len(runs)} run{'' if len(runs) == 1 else 's'} told to stop; to start again: corral halt --off"
-        )
+            return 0
+        import asyncio  # noqa: PLC0415 -- only this command of the module needs it
+
+        report = asyncio.run(opened.control.halt(who()))
+    click.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_halted(report)))
+    return 1 if report.not_stopped else 0
+
+
+def _halted(report: HaltReport) -> list[str]:
+    lines = [f"halted: {_runs(len(report.stopped))} stopped; to start again: corral halt --off"]
+    if report.idle:
+        lines.append(f"{_runs(len(report.idle))} had nothing running: to end one, corral stop RUN")
+    lines += [f"not stopped: {each.run}: {each.why}; to force it: {each.hint}" for each in report.not_stopped]
+    return lines
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"

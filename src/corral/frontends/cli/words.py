@@ -61,9 +61,20 @@ def status(text: str, width: int = 0) -> str:
 
 
 def money(cost: Cost) -> str:
+    """Say what is known to be spent and by whose word, and what is reserved for the rest."""
+    reserved = f"up to ${cost.reserved_usd:.2f} reserved" if cost.reserved_usd else ""
     if cost.usd is None:
-        return "cost unknown"
-    return f"${cost.usd:.4f}".rstrip("0").ljust(5, "0") + ("" if cost.source == "reported" else f" {cost.source}")
+        return f"cost unknown, {reserved}" if reserved else "cost unknown"
+    usd = f"${cost.usd:.4f}".rstrip("0")
+    known = usd + "0" * (2 - len(usd.partition(".")[2])) + ("" if cost.source == "reported" else f" {cost.source}")
+    doubt = ["disputed"] if cost.disputed is True else []
+    return ", ".join([known, *doubt, *filter(None, [reserved])])
+
+
+def spent_and_reserved(usd: float, reserved_usd: float) -> str:
+    """Say both figures in a sentence: what is known, and what is reserved for the rest."""
+    more = f", up to ${reserved_usd:.2f} reserved for unknown cost" if reserved_usd else ""
+    return f"${usd:.2f} spent{more}"
 
 
 def seconds(value: float) -> str:
@@ -132,6 +143,12 @@ def named(attempt: Attempt) -> str:
 def _merged(run: Run) -> list[str]:
     """Say what was merged: whose work, or which parts of whose; or what stands against it."""
     merge = run.merge
+    if merge.clashes:
+        moved = ", nothing was moved" if merge.status == "conflict" else ": the merge will ask whose version counts"
+        return [
+            f"conflict {each.one} and {each.other} both changed {', '.join(map(printable, each.files))}{moved}"
+            for each in merge.clashes
+        ]
     if merge.status == "conflict":
         return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
     if merge.status != "merged" or not merge.commit:
@@ -265,8 +282,11 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
             return f"goes on from summary {number}: {reason}"
         case Started(model=model):
             return f"started{f' ({model})' if model else ''}"
-        case Spent(usd=usd, tokens=tokens):
-            return f"spent {f'${usd:.4f}' if usd is not None else '?'} ({tokens.input} in, {tokens.output} out)"
+        case Spent(usd=None, computed_usd=None):
+            return None
+        case Spent(usd=usd, tokens=tokens, computed_usd=computed):
+            known = f"${usd:.4f}" if usd is not None else f"about ${computed or 0.0:.4f}"
+            return f"spent {known} ({tokens.input} in, {tokens.output} out)"
         case Asked(question, answer=answer):
             return f"asks: {question}" + (f" -> {answer}" if answer else "")
         case Planned(steps):
@@ -291,7 +311,8 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
         case Mailed(to, text):
             return f"writes to {to}: {text}"
         case Reached(host, port, allowed, reason):
-            return f"({'reached' if allowed else 'was refused'} {host}:{port}{'' if allowed else f': {reason}'})"
+            place = host if "/" in host else f"{host}:{port}"
+            return f"({'reached' if allowed else 'was refused'} {place}{'' if allowed else f': {reason}'})"
         case Checked(check):
             output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
             return f"check {check_words(check)}{output}"

@@ -58,7 +58,10 @@ class Execute(Act, frozen=True):
     files: Annotated[tuple[str, ...], Meta(description="Files the task is about.")] = ()
     strategy: Annotated[
         Literal["single", "multi", "parallel", "race", "auto"] | UnsetType,
-        Meta(description="single: one agent. multi: architect, developer, reviewer. race: several agents, best wins."),
+        Meta(
+            description="single: one agent. multi: architect, developer, reviewer. race: several agents, best wins. "
+            "parallel: several tasks, side by side or in the order of their depends_on."
+        ),
     ] = UNSET
     force_agent: Annotated[str, Meta(description="The role to use: developer, reviewer, architect, or an own one.")] = (
         ""
@@ -69,9 +72,9 @@ class Execute(Act, frozen=True):
     ] = ""
     max_tokens: Annotated[int | UnsetType, Meta(description="Stop when it has used so many tokens.")] = UNSET
     max_cost: Annotated[float | UnsetType, Meta(description="Stop when it has cost this much, in USD.")] = UNSET
-    context: Annotated[dict[str, Any], Meta(description="More the agent should know, by name.")] = field(
-        default_factory=dict[str, Any]
-    )
+    context: Annotated[
+        dict[str, Any] | Text, Meta(description="More the agent should know: text, or values by name.")
+    ] = field(default_factory=dict[str, Any])
     tasks: Annotated[
         tuple[Part, ...], Meta(description="Several tasks instead of one: side by side, or by depends_on.")
     ] = ()

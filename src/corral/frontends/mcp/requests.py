@@ -48,8 +48,11 @@ def of_execute(asked: Execute, call: Call) -> Request:
         common["max_tokens"] = asked.max_tokens
     type_ = None if asked.task_type is UNSET else asked.task_type
     if any(_own(part) for part in asked.tasks):
-        if asked.strategy is not UNSET:
-            raise BadRequest("`strategy` does not go with tasks that depend on each other", hint="leave it out")
+        if asked.strategy not in (UNSET, "parallel", "auto"):
+            raise BadRequest(
+                f"strategy {asked.strategy} takes one task, and there are {len(asked.tasks)}",
+                hint="strategy parallel, or leave it out",
+            )
         return call.visitor.request(Request(flow=_flow(asked), inputs=_inputs(asked), **common))
     texts = [_told(asked, part.task) for part in asked.tasks]
     wanted = Request(
@@ -145,9 +148,14 @@ def _told(asked: Execute, text: str) -> str:
     if asked.tasks and asked.task.strip():
         parts = [f"This is a part of a larger work: {asked.task}", f"Your part:\n{text}"]
     if asked.context:
-        lines = [f"- {name}: {_words(value)}" for name, value in asked.context.items()]
-        parts.append("What you should know besides:\n" + "\n".join(lines))
+        parts.append("What you should know besides:\n" + _context(asked.context))
     return "\n\n".join(parts)
+
+
+def _context(context: dict[str, Any] | str) -> str:
+    if isinstance(context, str):
+        return context.strip()
+    return "\n".join(f"- {name}: {_words(value)}" for name, value in context.items())
 
 
 def _words(value: object) -> str:

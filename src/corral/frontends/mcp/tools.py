@@ -131,6 +131,9 @@ async def merge(call: Call, asked: arguments.Merge) -> Told:
         case _:
             record = await engine.merges.merge(request, said.append)
             if record.state == "conflict":
-                said += [f"conflict in {each.path} ({each.kind}): nothing was moved" for each in record.conflicts]
+                nodes = f" between {' and '.join(record.between)}" if record.between else ""
+                said += [
+                    f"conflict{nodes} in {each.path} ({each.kind}): nothing was moved" for each in record.conflicts
+                ]
                 return Told(engine.show(name), failed=True, words="\n".join(said))
     return Told(engine.show(name), words="\n".join(said))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any, cast
 
 from corral.flow import Flow, Node
 from corral.rules.flows import filling
@@ -12,6 +14,7 @@ from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Mistakes
 from corral.rules.flows.tree import Place
 
+JSON_HINT = "add `output: json` to it, if it prints JSON"
 MOST_LISTED = 12  #: names in a hint
 FIELDS = ("status", "reason", "output", "commit", "branch", "files_changed", "cost_usd", "agent")  #: of a node's result
 
@@ -31,9 +34,14 @@ def check(flow: Flow, prefix: str, places: Mapping[str, Place], nested: Mapping[
     inputs = {name.removeprefix(prefix) for name in flow.inputs if "/" not in name.removeprefix(prefix)}
     for node in own:
         _names(node, above, inputs, places[node.id], mistakes)
-        asked = [path for path in _paths(node) if path[0] not in inputs and above.has(node.id, path[0])]
-        for path in asked:
-            _asked(path, nodes[prefix + path[0]], places[node.id], mistakes)
+        of_items = item_names(node)
+        for path in _paths(node):
+            if path[0] in of_items:
+                _asked_of_items(path, node, places[node.id], mistakes)
+            elif path[0] not in inputs and above.has(node.id, path[0]):
+                _asked(path, nodes[prefix + path[0]], places[node.id], mistakes)
+        _listed(node, nodes, prefix, places[node.id], mistakes)
+        _listed_input(node, flow, prefix, places[node.id], mistakes)
     shares = [node.share for node in own if node.share is not None]
     if sum(shares) > 1.001:
         place = places[next(node.id for node in own if node.share is not None)]
@@ -115,11 +123,17 @@ class Above:
         return (name.removeprefix(self._prefix) for name, place in self._place.items() if self._bits[node] >> place & 1)
 
 
+def item_names(node: Node) -> set[str]:
+    """Return the names that only the items of a node know."""
+    return ({"item", "index"} if node.fans_out else set[str]()) | ({"matrix"} if node.matrix else set[str]())
+
+
 def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
-    known = inputs | {"nodes"} | ({"item", "index"} if node.for_each else set[str]())
+    own = item_names(node)
+    known = inputs | {"nodes"} | own
     asked: list[tuple[str, set[str], set[str]]] = []
     for key, text in (("when", node.when), ("for_each", node.for_each)):
-        asked += [(key, _of(text), known - ({"item", "index"} if key == "for_each" else set[str]()))] if text else []
+        asked += [(key, _of(text), known - (own if key == "for_each" else set[str]()))] if text else []
     if node.repeat and node.repeat.until != "checks":
         asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"}))
     if node.kind != "merge":
@@ -132,10 +146,15 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
         for name in sorted(names - allowed):
             if above.has(node.id, name):
                 continue
-            hint = "known here: " + (listed([*sorted(allowed - {"nodes"}), *above.names(node.id)]) or "nothing")
+            hint = _known_here(name, [*sorted(allowed - {"nodes"}), *above.names(node.id)])
             mistakes.add(
                 place, f"`{key}` of `{node.id.rpartition('/')[2]}` names `{name}`, which is not known there", hint
             )
+
+
+def _known_here(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean `{near[0]}`?" if near else "known here: " + (listed(names) or "nothing")
 
 
 def _paths(node: Node) -> list[tuple[str, ...]]:
@@ -156,12 +175,68 @@ def _asked(path: tuple[str, ...], of: Node, place: Place, mistakes: Mistakes) ->
         mistakes.add(place, f"`{path[0]}.{path[1]}` is nothing that a node has", f"known: {', '.join(FIELDS)}")
         return
     shape = of.output or {}
-    whole = of.for_each or of.reduce or shape.get("additionalProperties") is True
+    if len(path) > 2 and path[1] == "output" and of.kind == "run" and of.output is None and not of.fans_out:
+        mistakes.add(place, f"the output of `{path[0]}` is text, it has no `{path[2]}`", JSON_HINT)
+        return
+    whole = of.fans_out or of.reduce or shape.get("additionalProperties") is True
     if len(path) < 3 or path[1] != "output" or shape.get("type") != "object" or whole:
         return
     fields = sorted(shape.get("properties", {}))
     if path[2] not in fields:
         mistakes.add(place, f"the output of `{path[0]}` has no `{path[2]}`", f"it has: {listed(fields)}")
+
+
+def _asked_of_items(path: tuple[str, ...], node: Node, place: Place, mistakes: Mistakes) -> None:
+    """Look whether all items that stand in the file have the field that is asked of them."""
+    if node.items is None or len(path) < 2 or path[0] == "index":
+        return
+    tables = [cast("dict[str, Any]", item) if isinstance(item, dict) else {} for item in node.items]
+    without = sum(path[1] not in table for table in tables)
+    if without:
+        fields = sorted({name for table in tables for name in table})
+        some = f"{without} of {len(tables)} " if without < len(tables) else ""
+        kind = "combinations" if node.matrix else "items"
+        words = f"`{path[0]}.{path[1]}`: {some or 'all '}{kind} have no `{path[1]}`"
+        mistakes.add(place, words, f"they have: {listed(fields) or 'no fields'}")
+
+
+def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mistakes: Mistakes) -> None:
+    """Look whether `for_each` can be a list, as far as the node whose output it is says so."""
+    try:
+        path = Expression(node.for_each).whole_path() if node.for_each else ()
+    except Wrong:
+        return
+    of = nodes.get(prefix + path[0]) if len(path) > 1 and path[1] == "output" else None
+    if of is None or of.fans_out or of.reduce:
+        return
+    words = f"`for_each`: `{'.'.join(path)}` is no list"
+    if of.kind == "run" and of.output is None and len(path) == 2:
+        mistakes.add(place, f"{words}, but the text that `{path[0]}` prints", JSON_HINT)
+    shape: Mapping[str, Any] = of.output or {}
+    for name in path[2:]:
+        shape = cast("Mapping[str, Any]", shape.get("properties", {})).get(name, {})
+    kind = shape.get("type")
+    if isinstance(kind, str) and kind != "array":
+        mistakes.add(place, f"{words}, but {kind}", "name a list of it")
+
+
+def _listed_input(node: Node, flow: Flow, prefix: str, place: Place, mistakes: Mistakes) -> None:
+    """Look whether an input that `for_each` names is a list; one without a value, or filled later, may be."""
+    try:
+        path = Expression(node.for_each).whole_path() if node.for_each else ()
+    except Wrong:
+        return
+    if len(path) != 1:
+        return
+    name = path[0]
+    value = flow.inputs.get(prefix + name)
+    later = isinstance(value, str) and (value == f"<{name}>" or "{{" in value)
+    if value is not None and not later and not isinstance(value, list):
+        mistakes.add(
+            place,
+            f"`for_each`: the input `{name}` is no list",
+            f"give it a list as its default: {name}: {{default: [a]}}",
+        )
 
 
 def _of(text: str) -> set[str]:

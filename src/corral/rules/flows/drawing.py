@@ -44,6 +44,8 @@ def what(node: Node) -> str:
         case _:
             words = "joins"
     extra = [f"for each of {node.for_each}"] if node.for_each else []
+    if node.items is not None:
+        extra = [f"for each of {len(node.items)} {'combinations' if node.matrix else 'items'}"]
     extra += [f"if {node.when}"] if node.when else []
     extra += [f"repeats until {node.repeat.until}, at most {node.repeat.most} times"] if node.repeat else []
     return words + (f" ({'; '.join(extra)})" if extra else "")

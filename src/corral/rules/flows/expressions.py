@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from corral.rules.flows import spelling
+
 MOST_CHARACTERS, MOST_PARTS = 2000, 200
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -31,7 +33,7 @@ class Expression:
     """An expression that was read, and can be asked."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.strip()
+        self.text = _bare(text.strip())
         self._tree = _parse(self.text)
 
     def names(self) -> set[str]:
@@ -54,11 +56,22 @@ class Expression:
         found = [_path(part) for part in ast.walk(self._tree) if isinstance(part, ast.Attribute | ast.Subscript)]
         return [path[1:] if path[0] == "nodes" else path for path in found if path]
 
+    def whole_path(self) -> tuple[str, ...]:
+        """Return the path that it is, as `plan.output.files`; nothing, if it is anything else."""
+        path = _path(self._tree)
+        return path[1:] if path[:1] == ("nodes",) else path
+
     def value(self, known: Mapping[str, Any]) -> Any:
         return _value(self._tree, known)
 
     def holds(self, known: Mapping[str, Any]) -> bool:
         return bool(self.value(known))
+
+
+def _bare(text: str) -> str:
+    """Take away braces around a whole expression, as texts have them around theirs."""
+    inner = text[2:-2]
+    return inner.strip() if text.startswith("{{") and text.endswith("}}") and "{{" not in inner else text
 
 
 def _parse(text: str) -> ast.expr:
@@ -67,11 +80,16 @@ def _parse(text: str) -> ast.expr:
     if len(text) > MOST_CHARACTERS:
         raise Wrong(f"it is longer than {MOST_CHARACTERS} characters")
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = ast.parse(spelling.for_python(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
-        raise Wrong(f"it cannot be read: {words}") from None
+        raise Wrong(f"it cannot be read: {spelling.foreign_sign(text) or words}") from None
     parts = list(ast.walk(tree))
+    for part in parts:
+        if isinstance(part, ast.Name):
+            part.id = spelling.plain(part.id)
+        elif isinstance(part, ast.Attribute):
+            part.attr = spelling.plain(part.attr)
     if len(parts) > MOST_PARTS:
         raise Wrong("it has too many parts")
     for part in parts:
@@ -97,7 +115,15 @@ def _allow(part: ast.AST) -> None:
         if isinstance(part.func, ast.Name) and part.func.id == "len" and len(part.args) == 1 and not part.keywords:
             return
         raise Wrong("only `len(...)` can be called")
+    if isinstance(part, ast.BinOp):
+        raise Wrong(f"`{ast.unparse(part)[:60]}` has no place in it: nothing is computed here" + _dashes(part))
+    if isinstance(part, ast.Set):
+        raise Wrong("braces have no place in it: leave `{{` and `}}` out")
     raise Wrong(f"`{type(part).__name__.lower()}` has no place in it")
+
+
+def _dashes(part: ast.BinOp) -> str:
+    return "; a name with a dash is written without spaces" if isinstance(part.op, ast.Sub) else ""
 
 
 def _path(part: ast.expr) -> tuple[str, ...]:

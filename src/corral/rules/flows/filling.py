@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -26,7 +26,14 @@ def paths(text: str) -> list[tuple[str, ...]]:
 
 def fill(text: str, known: Mapping[str, Any]) -> str:
     """Fill every place of a text; what is filled in is text, and its own braces mean nothing."""
-    return PLACE.sub(lambda found: _words(Expression(found.group(1)).value(known)), text)
+    return PLACE.sub(lambda found: words(Expression(found.group(1)).value(known)), text)
+
+
+def value(text: str, known: Mapping[str, Any]) -> Any:
+    """Return a text that is filled; one that is a single place for a list or a table is that list or table."""
+    alone = PLACE.fullmatch(text.strip())
+    found = Expression(alone.group(1)).value(known) if alone else None
+    return cast("Any", found) if isinstance(found, list | dict) else fill(text, known)
 
 
 def _places(text: str) -> Iterator[Expression]:
@@ -37,5 +44,6 @@ def _places(text: str) -> Iterator[Expression]:
             raise Wrong(f"{found.group(0)}: {wrong}") from None
 
 
-def _words(value: Any) -> str:
+def words(value: Any) -> str:
+    """Return a value as it stands in a text."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

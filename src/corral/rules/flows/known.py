@@ -39,4 +39,6 @@ class Results:
         if not folder or not any(isinstance(value, str) and "{{" in value for value in values.values()):
             return values
         outer = self.seen_from(folder)
-        return {name: filling.fill(value, outer) if isinstance(value, str) else value for name, value in values.items()}
+        return {
+            name: filling.value(value, outer) if isinstance(value, str) else value for name, value in values.items()
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from corral.rules.flows.items import MOST_ITEMS
 from corral.rules.flows.reading import COMMON, KINDS, OWN, TOP, WORKING
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -25,6 +26,7 @@ EDGE: dict[str, Any] = {
         },
     ]
 }
+ROWS: dict[str, Any] = {"type": "array", "minItems": 1, "items": {"type": "object", "minProperties": 1}}
 #: What stands behind each key; a key that is missing here may hold anything.
 KEYS: dict[str, dict[str, Any]] = {
     "task": {**TEXT, "description": "what an agent is to do; {{...}} is filled in from inputs and results"},
@@ -35,7 +37,18 @@ KEYS: dict[str, dict[str, Any]] = {
     "with": {"type": "object", "description": "values for that flow's inputs"},
     "needs": {"type": "array", "items": EDGE, "description": "nodes that come before it"},
     "when": {**TEXT, "description": "it starts only if this holds"},
-    "for_each": {"type": ["string", "array"], "description": "it is done once for each item of this list"},
+    "for_each": {
+        "type": ["string", "array"],
+        "maxItems": MOST_ITEMS,
+        "description": "run the node once for each item; {{item}} and {{item.FIELD}} name it",
+    },
+    "matrix": {
+        "type": "object",
+        "minProperties": 1,
+        "description": "run the node once for each combination; {{matrix.AXIS}} names a value",
+        "properties": {"include": ROWS, "exclude": ROWS},
+        "additionalProperties": {"type": "array", "minItems": 1, "description": "the values of one axis"},
+    },
     "agent": TEXTS,
     "race": TEXTS,
     "model": TEXT,
@@ -51,10 +64,14 @@ KEYS: dict[str, dict[str, Any]] = {
     "idle": TIME,
     "budget": MONEY,
     "share": {**NUMBER, "description": "percent of the flow's budget"},
-    "output": {"description": "the shape of its answer: {verdict: [accept, reject], notes: string}"},
+    "output": {"description": "the shape of its answer: {verdict: [accept, reject], notes: string}; or `json`"},
     "repeat": {
         "type": "object",
-        "properties": {"until": TEXT, "most": {"type": "integer", "minimum": 1}},
+        "properties": {
+            "until": {"type": ["string", "boolean"], "description": "checks, success, or an expression over `output`"},
+            "most": {"type": "integer", "minimum": 1},
+            "delay": {**TIME, "description": "wait between two rounds"},
+        },
         "additionalProperties": False,
     },
     "select": {"enum": ["evidence", "cheapest", "first"], "description": "how the best of a race is found"},

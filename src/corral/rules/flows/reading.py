@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from msgspec import Struct, structs
 
 from corral.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
-from corral.rules.flows import checking, context, filling, shapes
+from corral.rules.flows import checking, context, filling, items, shapes
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
-COMMON = ("needs", "when", "for_each")
+COMMON = ("needs", "when", "for_each", "matrix")
 WORKING = (
     "agent", "race", "role", "type", "files", "skills", "checks", "read_only", "retries", "fallback", "timeout", "idle",
     "budget", "share", "output", "repeat", "select", "scorers", "judge", "reduce",
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "task": WORKING,
-    "run": ("timeout", "idle", "retries", "checks"),
+    "run": ("timeout", "idle", "retries", "checks", "output", "repeat"),
     "gate": ("default", "deadline"),
     "merge": (),
     "flow": ("with",),
 }
+CIRCLE_HINT = "a flow cannot run itself; use `repeat`, or `for_each` over a list"
 TOP = ("name", "budget", "context", "defaults", "inputs", "nodes", "on_failure", "parallel")
 
 
@@ -75,12 +77,16 @@ class _Reader:
         self._inputs(top, given)
         nodes: list[Node] = []
         places: dict[str, Place] = {}
-        for name, table in top.tables("nodes"):
+        listed = isinstance(top.plain("nodes"), list)
+        if listed:
+            hint = "write each as `NAME: {task: ...}`, without a dash before it"
+            top.wrong("`nodes` is a table of nodes by name, not a list", hint, "nodes")
+        for name, table in () if listed else top.tables("nodes"):
             if not re.fullmatch(r"[A-Za-z][\w-]{0,63}", name):
                 table.wrong(f"`{name}` cannot be the name of a node", "letters, digits, - and _; a letter first")
             nodes += self._node(self._prefix + name, table, defaults)
             places[self._prefix + name] = table.place
-        if not nodes:
+        if top.plain("nodes") in (None, {}):
             top.wrong("there are no nodes", "nodes: {main: {task: ...}}")
         if len(nodes) > MOST_NODES:
             top.wrong(f"there are more than {MOST_NODES} nodes", "use for_each, or several flows")
@@ -109,9 +115,9 @@ class _Reader:
             declared.add(name)
             table.only(("default", "description"))
             if name in given:
-                self.inputs[self._prefix + name] = given[name]
+                self.inputs[self._prefix + name] = _given(given[name], table, name)
             elif table.has("default"):
-                self.inputs[self._prefix + name] = table.plain("default")
+                self.inputs[self._prefix + name] = table.entries["default"][1].as_written()
             else:
                 self.inputs[self._prefix + name] = f"<{name}>"
                 if not self._known.draft:
@@ -127,11 +133,13 @@ class _Reader:
             return []
         table.only((kinds[0], *COMMON, *OWN[kinds[0]]))
         needs = self._needs(table)
-        when, for_each = table.expression("when"), table.listing("for_each")
+        when = table.expression("when")
         if kinds[0] == "flow":
-            if for_each is not None:
-                table.wrong("a nested flow is done once", "put `for_each` at a node in it", "for_each")
+            for key in ("for_each", "matrix"):
+                if table.has(key):
+                    table.wrong("a nested flow is done once", f"put `{key}` at a node in it", key)
             return self._nested(name, table, needs, when)
+        for_each, listed = _fan(table)
         merged = table.over(defaults, OWN[kinds[0]])
         self.spots[name] = _spot(merged)
         node = Node(
@@ -141,17 +149,20 @@ class _Reader:
             needs=needs,
             when=when,
             for_each=for_each,
+            items=listed,
+            matrix=table.has("matrix"),
             gate=_gate(merged) if kinds[0] == "gate" else None,
             merge=_merge(table) if kinds[0] == "merge" else None,
         )
-        return [self._with_agents(node, merged, table) if kinds[0] == "task" else node]
+        if kinds[0] == "task":
+            return [self._with_agents(_shaped(node, merged), merged, table)]
+        return [_shaped(node, table) if kinds[0] == "run" else node]  # `defaults` mean agents by these
 
     def _task(self, kind: str, table: Table, merged: Table) -> Task:
         text = "merge" if kind == "merge" else table.filled_text(kind) or ""
-        standard = Task(prompt="")
         role = merged.text("role")
         if role and self._known.roles is not None and role not in self._known.roles:
-            merged.wrong(f"no role is called `{role}`", "known: " + ", ".join(sorted(self._known.roles)), "role")
+            merged.wrong(f"no role is called `{role}`", _similar(role, self._known.roles), "role")
         return Task(
             prompt=text,
             type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
@@ -161,8 +172,8 @@ class _Reader:
             skills=tuple((name, "") for name in merged.texts("skills")),
             read_only=merged.flag("read_only"),
             budget_usd=_usd(merged, "budget"),
-            timeout_seconds=merged.duration("timeout") or standard.timeout_seconds,
-            idle_seconds=merged.duration("idle") or standard.idle_seconds,
+            timeout_seconds=merged.duration("timeout"),
+            idle_seconds=merged.duration("idle"),
             retries=merged.whole("retries", least=0),
         )
 
@@ -174,40 +185,33 @@ class _Reader:
         for key in ("race", "agent"):
             if table.plain(key) == []:
                 table.wrong(f"`{key}` names nobody", "name one or more: race: [claude, codex]", key)
-        choices = [choice for text in named for choice in self._choices(text, merged)]
+        key = "race" if racing else "agent"
+        choices = [choice for text in named for choice in self._choices(text, merged, key)]
         share = merged.number("share")
-        repeat = merged.table("repeat")
-        if repeat:
-            repeat.only(("until", "most"))
-        output = merged.plain("output")
         return structs.replace(
             node,
             agent=choices[0] if choices else AgentChoice(""),
             rivals=tuple(choices[1:]),
-            fallback=tuple(choice for text in merged.texts("fallback") for choice in self._choices(text, merged)),
-            output=merged.guarded("output", lambda: shapes.schema(output)) if output is not None else None,
-            repeat=Repeat(
-                until="checks" if repeat.text("until") == "checks" else repeat.expression("until") or "checks",
-                most=repeat.whole("most", least=1) or 3,
-            )
-            if repeat
-            else None,
+            fallback=tuple(
+                choice for text in merged.texts("fallback") for choice in self._choices(text, merged, "fallback")
+            ),
             select=merged.one_of("select", ("evidence", "cheapest", "first")) or "evidence",
             scorers=merged.texts("scorers"),
-            judge=next((choice for text in merged.texts("judge") for choice in self._choices(text, merged)), None),
+            judge=next(
+                (choice for text in merged.texts("judge") for choice in self._choices(text, merged, "judge")), None
+            ),
             reduce=merged.one_of("reduce", ("first", "last", "concat", "merge", "list", "preferred")),
             share=share / 100 if share is not None and share > 1 else share,
         )
 
-    def _choices(self, text: str, table: Table) -> list[AgentChoice]:
+    def _choices(self, text: str, table: Table, key: str) -> list[AgentChoice]:
         """Read `claude`, `claude:opus`, `claude@work`, `claude*3`, `acp:gemini`."""
         match = re.fullmatch(r"((?:acp:)?[^:*@\s]+)(?:@([\w.-]+))?(?::([^*\s]+))?(?:\*(\d{1,2}))?", text.strip())
         if not match:
-            table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", "agent")
+            table.wrong(f"`{text}` names no agent", "write it like claude, codex:gpt-5 or claude*3", key)
             return []
         if self._known.agents is not None and match.group(1) not in self._known.agents:
-            known = ", ".join(sorted(self._known.agents))
-            table.wrong(f"no agent is called `{match.group(1)}`", f"known: {known}", "agent")
+            table.wrong(f"no agent is called `{match.group(1)}`", _similar(match.group(1), self._known.agents), key)
         return [AgentChoice(match.group(1), match.group(3), match.group(2))] * int(match.group(4) or 1)
 
     def _needs(self, table: Table) -> tuple[Edge, ...]:
@@ -226,7 +230,7 @@ class _Reader:
         """Take the nodes of another flow in: its first ones need what this node needs, this one joins its last ones."""
         file = table.text("flow") or ""
         if file in self._path:
-            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), "", "flow")
+            table.wrong("flows go in a circle: " + " -> ".join([*self._path, file]), CIRCLE_HINT, "flow")
             return []
         if len(self._path) >= MOST_NESTED:
             table.wrong(f"flows are nested more than {MOST_NESTED} deep", "", "flow")
@@ -235,7 +239,7 @@ class _Reader:
         if text is None:
             table.wrong(f"there is no flow `{file}`", "a file beside this one, or one in .corral/flows", "flow")
             return []
-        given = cast("dict[str, Any]", table.plain("with") or {})
+        given = cast("dict[str, Any]", table.entries["with"][1].as_written() if table.plain("with") else {})
         texts = " ".join(value for value in given.values() if isinstance(value, str))
         self._views[name] = Node(id=name, kind="join", task=Task(prompt=texts), needs=needs, when=when)
         known = structs.replace(self._known, draft=False)  # what it is given stands in this file
@@ -257,6 +261,56 @@ class _Reader:
         ]
         last = tuple(Edge(node.id, "always") for node in flow.nodes if node.id not in needed)
         return [*opened, Node(id=name, kind="join", task=Task(prompt=""), needs=last)]
+
+
+def _given(value: Any, table: Table, name: str) -> Any:
+    """Return the value of an input; text for one whose default is a number, a list or a table is read as such."""
+    default = table.plain("default")
+    if not isinstance(value, str) or isinstance(default, str | None) or "{{" in value:
+        return value
+    try:
+        found: Any = read(value).as_written()
+    except Unreadable:
+        found = value
+    if isinstance(default, list | dict) and not isinstance(found, list if isinstance(default, list) else dict):
+        kind = "list" if isinstance(default, list) else "table"
+        table.wrong(f"the input `{name}` is a {kind}, as its default is", f'--input {name}=\'["a", "b"]\'')
+        return cast("Any", default)
+    return cast("Any", found) if isinstance(found, int | float | list | dict) else value
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that nobody has: the one that is nearly the same, or all."""
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(sorted(known))
+
+
+def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
+    """Read for which items a node is done: an expression for a list, or the items themselves."""
+    if table.has("matrix"):
+        if table.has("for_each"):
+            table.wrong("a node has either `for_each` or `matrix`", "", "matrix")
+        return None, items.read_matrix(table)
+    if isinstance(table.plain("for_each"), list):
+        return None, items.read_list(table)
+    return table.expression("for_each"), None
+
+
+def _shaped(node: Node, table: Table) -> Node:
+    """Put in what a node that works is asked for: the shape of its output, and until when it is repeated."""
+    output, repeat = table.plain("output"), table.table("repeat")
+    shape = table.guarded("output", lambda: shapes.schema(output)) if output is not None else None
+    return structs.replace(node, output=shape, repeat=_repeat(repeat) if repeat else None)
+
+
+def _repeat(table: Table) -> Repeat:
+    table.only(("until", "most", "delay"))
+    simple = table.plain("until") in (None, "checks", "success")
+    return Repeat(
+        until="checks" if simple else table.expression("until") or "checks",
+        most=table.whole("most", least=1) or 3,
+        delay_seconds=table.duration("delay") or 0.0,
+    )
 
 
 def _spot(table: Table) -> Spot:

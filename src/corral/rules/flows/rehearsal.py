@@ -88,7 +88,8 @@ class _Play:
         node = schedule.nodes[action.node]
         attempt = Attempt(id=f"try-{len(self._steps)}", agent=action.agent.name, number=action.number, status="done")
         attempt.cost = Cost(self._costs.get(action.agent.name, 0.0), "estimated")
-        words = f"try {action.number}" if action.number > 1 else ""
+        again = f"try {action.number}" if action.number > 1 else ""
+        words = ", ".join(filter(None, (schedule.combination(action.node), again)))
         if stub.ok:
             attempt.output = stub.gives[0] if stub.gives else sample(node.output)
         else:

@@ -25,7 +25,7 @@ def _schema(short: Any) -> dict[str, Any]:
     match short:
         case str() if short in SHORT:
             return {"type": SHORT[short]}
-        case "any":
+        case "any" | "json":
             return {}
         case [str() as only] if only in SHORT:
             return {"type": "array", "items": _schema(only)}

@@ -64,7 +64,7 @@ def _in_file(text: str) -> dict[str, Any]:
 def _node(name: str, nodes: Mapping[str, Node]) -> Node:
     group = re.fullmatch(r"(.+)\.\d+", name)
     node = nodes.get(name) or (nodes.get(group.group(1)) if group else None)
-    if node is None or (name not in nodes and node.for_each is None):
+    if node is None or (name not in nodes and not node.fans_out):
         raise BadRequest(f"--stub {name}: there is no such node", hint="known: " + ", ".join(list(nodes)[:30]))
     return node
 

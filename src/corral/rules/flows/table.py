@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from corral.config.durations import duration
 from corral.errors import BadRequest
 from corral.rules.flows import filling
@@ -40,6 +38,9 @@ class Table:
 
     def wrong(self, message: str, hint: str = "", key: str | None = None) -> None:
         place = self.entries[key][1] if key in self.entries else self.place
+        self._mistakes.add(place, message, hint)
+
+    def wrong_at(self, place: Place, message: str, hint: str = "") -> None:
         self._mistakes.add(place, message, hint)
 
     def over(self, defaults: Table | None, names: Sequence[str]) -> Table:
@@ -87,20 +88,15 @@ class Table:
             self.guarded(name, lambda: Expression(text))
         return text
 
-    def listing(self, name: str) -> str | None:
-        """Return an expression for a list; one that is written out is one too."""
-        value = self.plain(name)
-        if not isinstance(value, list):
-            return self.expression(name)
-        text = msgspec.json.encode(value).decode()
-        self.guarded(name, lambda: Expression(text))
-        return text
-
     def guarded(self, name: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except (Wrong, ValueError, BadRequest) as error:
-            self.wrong(f"`{name}`: {error}", error.hint if isinstance(error, BadRequest) else "", name)
+            self.wrong(
+                f"`{name}`: {str(error).removeprefix(f'{name}: ')}",
+                error.hint if isinstance(error, BadRequest) else "",
+                name,
+            )
             return None
 
     def texts(self, name: str) -> tuple[str, ...]:

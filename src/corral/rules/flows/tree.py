@@ -9,6 +9,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 MOST_CHARACTERS, MOST_DEPTH = 512 << 10, 30
+COLON = re.compile(r"""[\w-]+:\s+[^\s"'\[{,}#][^"'\[{,}#]{0,500}:\s""")  #: a value that is not quoted and has a colon
+AFTER_QUOTE = re.compile(r""":\s+(?:"[^"]{0,2000}"|'[^']{0,2000}')\s*[^\s,}\]#]""")
 
 
 class Mistake(Struct, frozen=True, order=True):
@@ -26,6 +28,7 @@ class Place(Struct, frozen=True):
     value: Any  #: None, bool, int, float, str, list[Place], or dict[str, tuple of key's and value's Place]
     line: int
     column: int
+    written: str = ""  #: a number as it stands in the file
 
     def plain(self) -> Any:
         """Return the value without places."""
@@ -35,6 +38,19 @@ class Place(Struct, frozen=True):
         return (
             [each.plain() for each in cast("list[Place]", self.value)] if isinstance(self.value, list) else self.value
         )
+
+    def as_written(self, *, decimals: bool = False) -> Any:
+        """Return the value without places; a number that would lose digits (`3.10`, `007`) stays text as written.
+
+        With `decimals`, every number with a point or an exponent does: in a list of versions all are texts then.
+        """
+        if isinstance(self.value, dict):
+            table = cast("dict[str, tuple[Place, Place]]", self.value)
+            return {key: place.as_written(decimals=decimals) for key, (_, place) in table.items()}
+        if isinstance(self.value, list):
+            return [each.as_written(decimals=decimals) for each in cast("list[Place]", self.value)]
+        loses = self.written and str(self.value) != self.written
+        return self.written if loses or (decimals and isinstance(self.value, float)) else self.value
 
 
 class Spot(Struct, frozen=True):
@@ -77,10 +93,24 @@ def _read(text: str, twice: list[Mistake]) -> Place:
         words = " ".join(str(getattr(error, "problem", None) or str(error).partition("\n")[0]).split())
         line, column = (mark.line + 1, mark.column + 1) if mark else _place(text, getattr(error, "position", 0))
         rows = text.split("\n", line)[line - 1 : line]
-        hint = "indent with spaces, not tabs" if rows and rows[0].lstrip(" ").startswith("\t") else ""
-        raise Unreadable(Mistake(line, column, f"this is no YAML: {words}", hint)) from None
+        raise Unreadable(
+            Mistake(line, column, f"this is no YAML: {words}", _hint("".join(rows)[:2000], words))
+        ) from None
     except RecursionError:
         raise Unreadable(Mistake(1, 1, "it is nested too deeply")) from None
+
+
+def _hint(row: str, words: str) -> str:
+    """Say what to write instead, where a line shows what was meant."""
+    if row.lstrip(" ").startswith("\t"):
+        return "indent with spaces, not tabs"
+    if "mapping values are not allowed" in words or COLON.search(row):
+        return 'quote the text: a colon with a space after it begins a key, so write task: "fix: the bug"'
+    if "cannot start any token" in words:
+        return "quote the text: it begins with a sign that means something in YAML"
+    if AFTER_QUOTE.search(row):
+        return "put the whole text in quotes, not a part of it"
+    return ""
 
 
 def _place(text: str, position: int) -> tuple[int, int]:
@@ -112,7 +142,9 @@ def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     match kind:
         case "ScalarEvent":
-            return Place(event.value if event.style else _plain(event.value), line, column)
+            value = event.value if event.style else _plain(event.value)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return Place(value, line, column, event.value if number else "")
         case "SequenceStartEvent":
             items: list[Place] = []
             while type(inner := next(events)).__name__ != "SequenceEndEvent":
@@ -126,7 +158,9 @@ def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str,
     table: dict[str, tuple[Place, Place]] = {}
     while type(event := next(events)).__name__ != "MappingEndEvent":
         if type(event).__name__ != "ScalarEvent":
-            raise _refused(event, "a key is a plain word", "")
+            braces = type(event).__name__ == "MappingStartEvent"
+            hint = 'quote a text that begins with {{, as in task: "{{name}} ..."' if braces else ""
+            raise _refused(event, "a key is a plain word", hint)
         key = Place(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
         value = _node(next(events), events, depth + 1, twice)
         if event.value in table:

@@ -17,6 +17,7 @@ class Back:
     """How an answer goes back: as it came."""
 
     same_length = True  #: its body is as long as it said
+    whole = False  #: the answer came to its end
 
     def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
         """Return the reason and the fields that go on."""
@@ -96,6 +97,7 @@ async def _down(client: Client, request: Request, upstream: Peer, back: Back, al
         if not chunked and not sized:  # a plain end would look like the end of the body
             client.cut()
         raise
+    back.whole = True
     rest = back.rest()
     await client.send((http1.framed(rest, chunked=chunked) if rest else b"") + (b"0\r\n\r\n" if chunked else b""))
 

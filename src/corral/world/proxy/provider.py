@@ -17,18 +17,49 @@ from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer, secure
 from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
-from corral.world.proxy.http1 import Malformed, Response
+from corral.world.proxy.http1 import Malformed, Request, Response
 from corral.world.proxy.secret import Mask, Secret
 
 BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: By these a request could mean another method than it says.
+OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
 
 
 class Meter(Protocol):
     """Reads an answer's body as it comes."""
 
     def feed(self, piece: bytes) -> None: ...
-    def end(self) -> None: ...
+
+    def end(self, *, whole: bool) -> bool:
+        """Return whether all that the answer used is known; `whole`: it came to its end."""
+        ...
+
+
+class Passage(Protocol):
+    """One request that may cost money, until its answer has ended."""
+
+    def meter(self, content_type: str) -> Meter: ...
+
+    def end(self, *, charged: bool, known: bool) -> None:
+        """Count it: whether it may have cost money, and whether the meter knows all that it used."""
+        ...
+
+
+class Counter(Protocol):
+    """Counts the requests that may cost money; raises Refused where no more may pass."""
+
+    async def enter(self) -> Passage: ...
+
+
+class Paths(Protocol):
+    """Which requests pass, and which of them may cost money; paths are below the base URL."""
+
+    def refusal(self, method: str, path: str) -> str | None: ...
+    def costs(self, method: str, path: str) -> bool: ...
+
+
+Denied = Callable[[str, str], None]  #: the method and path of a request that was refused, and why
 
 
 class Gate(Protocol):
@@ -93,7 +124,8 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
 class Provider(Doorway):
     """Serves a listening socket: every request goes to one place, whatever it says.
 
-    `meter` is asked, with the content type, for something that reads a good answer as it passes.
+    `counter` is asked before each request that may cost money, and reads its answer as it passes. Without `paths`
+    every path passes, and every POST may cost money.
     """
 
     def __init__(
@@ -101,12 +133,14 @@ class Provider(Doorway):
         listener: socket.socket,
         upstream: Upstream,
         key: Key | None,
-        meter: Callable[[str], Meter],
+        counter: Counter,
         *,
         dialer: Dialer | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._upstream, self._key, self._meter = upstream, key, meter
+        self._upstream, self._key, self._counter = upstream, key, counter
+        self.paths: Paths | None = None
+        self.denied: Denied | None = None
         self.gate: Gate | None = None
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
@@ -123,26 +157,45 @@ class Provider(Doorway):
             raise Refused(405, "that method does not go this way")
         ending = http1.framing_fields(request)
         target = _target(request.target, self._upstream.path)
-        fields = http1.carried(request.fields, but=("host", "expect", "accept-encoding", "cookie"))
+        fields = http1.carried(request.fields, but=("host", "expect", "accept-encoding", "cookie", *OVERRIDES))
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
         target, fields = self._with_key(target, fields)
+        costs = self._costs(request)
         if self.gate and request.method == "POST":
             await self.gate.enter()
+        head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
+        back = _Back(self._key, await self._counter.enter() if costs else None, self.gate)
         try:
-            reached = await self._reach()
+            async with await self._reached() as upstream:
+                await upstream.send(head)
+                back.sent = True
+                await carry(client, request, upstream, back, self._limits.idle_seconds)
+        except ConnectionError:
+            back.broke_off()
+            raise
+        finally:
+            back.over()
+
+    def _costs(self, request: Request) -> bool:
+        """Refuse what an agent's API does not need; return whether the request may cost money."""
+        if self.paths is None:
+            return request.method == "POST"
+        path = request.target.partition("?")[0]
+        if why := self.paths.refusal(request.method, path):
+            if self.denied:
+                self.denied(f"{request.method} {path}", why)
+            raise Refused(403, why)
+        return self.paths.costs(request.method, path)
+
+    async def _reached(self) -> Peer:
+        try:
+            peer = await self._reach()
         except Refused as refused:
             self.trouble = str(refused)
             raise
         self.trouble = None
-        async with reached as upstream:
-            head = http1.encode(f"{request.method} {target} HTTP/1.1", [("Host", self._upstream.place), *fields])
-            await upstream.send(head)
-            back = _Back(self._key, self._meter, self.gate)
-            try:
-                await carry(client, request, upstream, back, self._limits.idle_seconds)
-            finally:
-                back.over()
+        return peer
 
     async def _reach(self) -> Peer:
         to = self._upstream
@@ -215,17 +268,19 @@ class _Back(Back):
 
     same_length = False
 
-    def __init__(self, key: Key | None, meter: Callable[[str], Meter], gate: Gate | None) -> None:
-        self._gate = gate
+    def __init__(self, key: Key | None, passage: Passage | None, gate: Gate | None) -> None:
+        self._gate, self._passage = gate, passage
+        self.sent = False  #: the request went up
+        self._status: int | None = None
         self._mask = Mask(key.real, key.placeholder) if key else None
-        self._choose = meter
         self._meter: Meter | None = None
         self._packed: zlib._Decompress | None = None  # pyright: ignore[reportPrivateUsage]
 
     def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
-        if 200 <= response.status < 300:
+        self._status = response.status
+        if 200 <= response.status < 300 and self._passage:
             kind = http1.values(response.fields, "content-type")
-            self._meter = self._choose(kind[0].partition(";")[0].strip().lower() if kind else "")
+            self._meter = self._passage.meter(kind[0].partition(";")[0].strip().lower() if kind else "")
         if any(word in {"gzip", "x-gzip", "deflate"} for word in http1.words(response.fields, "content-encoding")):
             self._packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # asked for or not, it may come
         reason, fields = super().head(response)
@@ -256,6 +311,13 @@ class _Back(Back):
     def rest(self) -> bytes:
         return self._mask.end() if self._mask else b""
 
+    def broke_off(self) -> None:
+        """Without an answer, a connection that failed has cost nothing."""
+        self.sent = self.sent and self._status is not None
+
     def over(self) -> None:
-        if self._meter:
-            self._meter.end()
+        """Count the request: an answer that says an error costs nothing."""
+        known = self._meter.end(whole=self.whole) if self._meter else False
+        if self._passage:
+            charged = self.sent and (self._status is None or 200 <= self._status < 300)
+            self._passage.end(charged=charged, known=known)

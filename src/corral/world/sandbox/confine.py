@@ -104,7 +104,7 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
         argv=[
             *launcher(), "-p", str(os.getpid()), *steps, "--",
             shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
-            *first, *inside.in_box(box, control), *argv,
+            *first, *inside.in_box(box, control, grouped=grouped), *argv,
         ],
         env=ENVIRONMENT,
         pass_fds=(arguments, tells, *([control] if control is not None else [])),
@@ -128,7 +128,7 @@ def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
     _, first = inner(boxed=True)
-    inside_it = [*first, *inside.in_box(box, None), *argv]
+    inside_it = [*first, *inside.in_box(box, None, grouped=True), *argv]
     made = container.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
     # The program needs to find its own settings; all else of its environment is the box's.
     env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}

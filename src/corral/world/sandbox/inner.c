@@ -1,12 +1,13 @@
 /* inner: the first thing that runs in a box. It gives away rights, for good, and then becomes the agent.
  *
  *   inner [-l PORT]... [-c FD] [-n PROCESSES] [-f FILE_BYTES] [-d DATA_BYTES] [-t CPU_SECONDS] [-o OPEN_FILES]
- *         [-r READABLE]... [-w WRITABLE]... [-i] [-p PORT]... -- PROGRAM ARGUMENT...
+ *         [-r READABLE]... [-w WRITABLE]... [-i] [-p PORT]... [-m] -- PROGRAM ARGUMENT...
  *
  * -l  listen on 127.0.0.1:PORT and hand the socket out over FD (-c): who accepts is outside, the caller is inside
  * -n -f -d -t -o  limits of the kernel; never above what it already allows
  * -r -w  Landlock: what may be read, and what may also be written. Nothing else may
  * -i  no network but TCP to PORT (-p), of whatever host: for boxes without a network of their own
+ * -m  no memory that a look from outside cannot count: for boxes without a control group
  *
  * Always: no new privileges, no core files, no descriptors but 0, 1 and 2, and system calls that no ordinary program
  * needs are refused (seccomp). A step that fails ends it with code 97; then nothing was started.
@@ -137,9 +138,12 @@ static const int refused[] = {
 #endif
 };
 
-enum { CLONE3 = 435, NAMESPACES = 0x7E020000, X32 = 0x40000000, FIRST_ARGUMENT = 16, SECOND_ARGUMENT = 24 };
+enum { CLONE3 = 435, NAMESPACES = 0x7E020000, X32 = 0x40000000 };
+enum { FIRST_ARGUMENT = 16, SECOND_ARGUMENT = 24, SECOND_UPPER_HALF = 28, THIRD_ARGUMENT = 32 };
 enum { STI = 0x5412, LINUX = 0x541C, STREAM = 1, RAW = 3, TYPE_MASK = 0xF };
-enum { UNIX = 1, INET = 2, INET6 = 10, NETLINK = 16 };
+enum { UNIX = 1, INET = 2, INET6 = 10, NETLINK = 16, NETLINK_ROUTES = 0 };
+enum { MEMFD_SECRET = 447, SHARED_MOST = 65536, SEMAPHORES_MOST = 250, SET_PIPE_SIZE = 1031, OF_SOCKETS = 1 };
+static const int buffer_sizes[] = {7, 8, 32, 33}; /* SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE */
 #define LOAD (BPF_LD | BPF_W | BPF_ABS)
 #define EQUAL (BPF_JMP | BPF_JEQ | BPF_K)
 #define AT_LEAST (BPF_JMP | BPF_JGE | BPF_K)
@@ -148,6 +152,10 @@ enum { UNIX = 1, INET = 2, INET6 = 10, NETLINK = 16 };
 #define GIVE (BPF_RET | BPF_K)
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 #define NO_FAMILY (SECCOMP_RET_ERRNO | EAFNOSUPPORT)
+#define NO_PROTOCOL (SECCOMP_RET_ERRNO | EPROTONOSUPPORT)
+#define NO_SUCH_CALL (SECCOMP_RET_ERRNO | ENOSYS)
+#define TOO_LARGE (SECCOMP_RET_ERRNO | EINVAL)
+#define IGNORE (SECCOMP_RET_ERRNO | 0) /* answers success, does nothing */
 
 static struct sock_filter filter[256];
 static unsigned short length;
@@ -156,24 +164,65 @@ static void step(int code, unsigned value, int if_true, int if_false) {
   filter[length++] = (struct sock_filter){code, if_true, if_false, value};
 }
 
-/* The last part of the filter: whatever is no call of socket() goes to its end. */
+/* Memory that belongs to no process, or to no folder of the box: a descriptor in flight hides it from every look. */
+static void judge_memory(void) {
+  step(EQUAL, SYS_memfd_create, 1, 0);
+  step(EQUAL, MEMFD_SECRET, 0, 1);
+  step(GIVE, NO_SUCH_CALL, 0, 0);
+  step(EQUAL, SYS_vmsplice, 0, 1); /* a pipe keeps a whole huge page alive by one byte of it */
+  step(GIVE, REFUSE, 0, 0);
+  step(EQUAL, SYS_shmget, 0, 6);
+  step(LOAD, SECOND_UPPER_HALF, 0, 0);
+  step(EQUAL, 0, 0, 2);
+  step(LOAD, SECOND_ARGUMENT, 0, 0);
+  step(AT_LEAST, SHARED_MOST + 1, 0, 1);
+  step(GIVE, TOO_LARGE, 0, 0);
+  step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+  step(EQUAL, SYS_semget, 0, 4);
+  step(LOAD, SECOND_ARGUMENT, 0, 0);
+  step(AT_LEAST, SEMAPHORES_MOST + 1, 0, 1);
+  step(GIVE, TOO_LARGE, 0, 0);
+  step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+  step(EQUAL, SYS_fcntl, 0, 4);
+  step(LOAD, SECOND_ARGUMENT, 0, 0);
+  step(EQUAL, SET_PIPE_SIZE, 0, 1);
+  step(GIVE, REFUSE, 0, 0);
+  step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+  step(EQUAL, SYS_setsockopt, 0, 9);
+  step(LOAD, SECOND_ARGUMENT, 0, 0);
+  step(EQUAL, OF_SOCKETS, 0, 6);
+  step(LOAD, THIRD_ARGUMENT, 0, 0);
+  for (int i = 0; i < 4; i++) step(EQUAL, buffer_sizes[i], 3 - i, i == 3 ? 1 : 0);
+  step(GIVE, IGNORE, 0, 0);
+  step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+}
+
+/* The last part of the filter: whatever is no call of socket() or socketpair() goes to its end. */
 static void judge_sockets(int offline) {
-  step(EQUAL, SYS_socket, 0, 10);
+  step(EQUAL, SYS_socketpair, 0, 4);
   step(LOAD, FIRST_ARGUMENT, 0, 0);
-  step(EQUAL, UNIX, 8, 0);
+  step(EQUAL, UNIX, 1, 0);
+  step(GIVE, NO_FAMILY, 0, 0);
+  step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+  step(EQUAL, SYS_socket, 0, 13);
+  step(LOAD, FIRST_ARGUMENT, 0, 0);
+  step(EQUAL, UNIX, 11, 0);
   step(EQUAL, NETLINK, 7, 0);
   step(EQUAL, INET, 2, 0);
   step(EQUAL, INET6, 1, 0);
   step(GIVE, NO_FAMILY, 0, 0); /* vsock leaves a virtual machine, packet sockets hear everything, ... */
   step(LOAD, SECOND_ARGUMENT, 0, 0);
   step(AND, TYPE_MASK, 0, 0);
-  if (offline) step(EQUAL, STREAM, 1, 0); /* Landlock judges TCP, and nothing else */
-  else step(EQUAL, RAW, 0, 1);
+  if (offline) step(EQUAL, STREAM, 4, 0); /* Landlock judges TCP, and nothing else */
+  else step(EQUAL, RAW, 0, 4);
   step(GIVE, REFUSE, 0, 0);
+  step(LOAD, THIRD_ARGUMENT, 0, 0);
+  step(EQUAL, NETLINK_ROUTES, 1, 0); /* addresses and routes; the others are doors into the kernel that nobody needs */
+  step(GIVE, NO_PROTOCOL, 0, 0);
   step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
 }
 
-static void seccomp(int offline) {
+static void seccomp(int offline, int counted) {
   step(LOAD, offsetof(struct seccomp_data, arch), 0, 0);
   step(EQUAL, ARCHITECTURE, 1, 0);
   step(GIVE, SECCOMP_RET_KILL_PROCESS, 0, 0);
@@ -199,6 +248,7 @@ static void seccomp(int offline) {
   step(EQUAL, LINUX, 0, 1);
   step(GIVE, REFUSE, 0, 0);
   step(GIVE, SECCOMP_RET_ALLOW, 0, 0);
+  if (counted) judge_memory();
   judge_sockets(offline);
   struct sock_fprog program = {length, filter};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)) fail("seccomp");
@@ -217,8 +267,8 @@ static void add_port(struct ports *ports, const char *text) {
 int main(int argc, char **argv) {
   static struct paths readable, writable;
   static struct ports listened, reached;
-  int control = -1, offline = 0;
-  for (int option; (option = getopt(argc, argv, "+l:c:n:f:d:t:o:r:w:ip:")) != -1;) {
+  int control = -1, offline = 0, counted = 0;
+  for (int option; (option = getopt(argc, argv, "+l:c:n:f:d:t:o:r:w:ip:m")) != -1;) {
     switch (option) {
       case 'l': add_port(&listened, optarg); break;
       case 'c': control = atoi(optarg); break;
@@ -230,6 +280,7 @@ int main(int argc, char **argv) {
       case 'r': add(&readable, optarg); break;
       case 'w': add(&writable, optarg); break;
       case 'i': offline = 1; break;
+      case 'm': counted = 1; break;
       case 'p': add_port(&reached, optarg); break;
       default: _exit(97);
     }
@@ -240,7 +291,7 @@ int main(int argc, char **argv) {
   if (syscall(SYS_close_range, 3, ~0U, 0)) fail("closing descriptors");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("no new privileges");
   landlock(&readable, &writable, offline, &reached);
-  seccomp(offline);
+  seccomp(offline, counted);
   execvp(argv[optind], argv + optind);
   fail(argv[optind]);
 }

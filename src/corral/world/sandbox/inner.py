@@ -50,14 +50,22 @@ REFUSED = {
     "process_mrelease": (448, 448), "iopl": (172, 0), "ioperm": (173, 0), "modify_ldt": (154, 0), "uselib": (134, 0),
     "create_module": (174, 0), "nfsservctl": (180, 0),
 }  # fmt: skip
-JUDGED = {"clone": (56, 220), "ioctl": (16, 29), "socket": (41, 198)}
+JUDGED = {"clone": (56, 220), "ioctl": (16, 29), "socket": (41, 198), "socketpair": (53, 199)}
+#: Judged only where memory is counted from outside: it could be kept where no look finds it.
+COUNTED = {
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "vmsplice": (278, 75), "shmget": (29, 194),
+    "semget": (64, 190), "fcntl": (72, 25), "setsockopt": (54, 208),
+}  # fmt: skip
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-CLONE3, NAMESPACES, X32, FIRST_ARGUMENT, SECOND_ARGUMENT = 435, 0x7E020000, 0x40000000, 16, 24
+CLONE3, NAMESPACES, X32 = 435, 0x7E020000, 0x40000000
+FIRST_ARGUMENT, SECOND_ARGUMENT, SECOND_UPPER_HALF, THIRD_ARGUMENT = 16, 24, 28, 32
 STI, LINUX, STREAM, RAW, TYPE_MASK = 0x5412, 0x541C, 1, 3, 0xF
-UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+UNIX, INET, INET6, NETLINK, NETLINK_ROUTES = 1, 2, 10, 16, 0
+SHARED_MOST, SEMAPHORES_MOST, SET_PIPE_SIZE, OF_SOCKETS = 65536, 250, 1031, 1
+BUFFER_SIZES = (7, 8, 32, 33)  #: SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE
 LOAD, EQUAL, AT_LEAST, ANY_OF, AND, GIVE = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 KILL, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
-REFUSE = ERRNO | errno.EPERM
+REFUSE, IGNORE = ERRNO | errno.EPERM, ERRNO | 0
 
 Step = tuple[int, int, int, int]  #: code, value, steps to skip if true, and if not
 
@@ -115,10 +123,10 @@ def landlock(readable: list[str], writable: list[str], ports: list[int], *, offl
     os.close(rules)
 
 
-def steps(machine: str, *, offline: bool) -> list[Step]:
+def steps(machine: str, *, offline: bool, counted: bool) -> list[Step]:
     """Return the filter: what it does to a system call of another machine, of a refused kind, of any other kind."""
     place, architecture = MACHINES[machine]
-    clone, ioctl, opens = (JUDGED[name][place] for name in ("clone", "ioctl", "socket"))
+    clone, ioctl, opens, pairs = (each[place] for each in JUDGED.values())
     made = [(LOAD, 4, 0, 0), (EQUAL, architecture, 1, 0), (GIVE, KILL, 0, 0), (LOAD, 0, 0, 0)]
     if machine == "x86_64":
         made += [(AT_LEAST, X32, 0, 1), (GIVE, KILL, 0, 0)]
@@ -130,17 +138,39 @@ def steps(machine: str, *, offline: bool) -> list[Step]:
     made += [(GIVE, REFUSE, 0, 0), (GIVE, ALLOW, 0, 0)]
     made += [(EQUAL, ioctl, 0, 5), (LOAD, SECOND_ARGUMENT, 0, 0), (EQUAL, STI, 1, 0), (EQUAL, LINUX, 0, 1)]
     made += [(GIVE, REFUSE, 0, 0), (GIVE, ALLOW, 0, 0)]
-    made += [(EQUAL, opens, 0, 10), (LOAD, FIRST_ARGUMENT, 0, 0), (EQUAL, UNIX, 8, 0), (EQUAL, NETLINK, 7, 0)]
+    made += _memory_steps(place) if counted else []
+    made += [(EQUAL, pairs, 0, 4), (LOAD, FIRST_ARGUMENT, 0, 0), (EQUAL, UNIX, 1, 0)]
+    made += [(GIVE, ERRNO | errno.EAFNOSUPPORT, 0, 0), (GIVE, ALLOW, 0, 0)]
+    made += [(EQUAL, opens, 0, 13), (LOAD, FIRST_ARGUMENT, 0, 0), (EQUAL, UNIX, 11, 0), (EQUAL, NETLINK, 7, 0)]
     made += [(EQUAL, INET, 2, 0), (EQUAL, INET6, 1, 0), (GIVE, ERRNO | errno.EAFNOSUPPORT, 0, 0)]
     made += [(LOAD, SECOND_ARGUMENT, 0, 0), (AND, TYPE_MASK, 0, 0)]
-    made += [(EQUAL, STREAM, 1, 0) if offline else (EQUAL, RAW, 0, 1), (GIVE, REFUSE, 0, 0), (GIVE, ALLOW, 0, 0)]
+    made += [(EQUAL, STREAM, 4, 0) if offline else (EQUAL, RAW, 0, 4), (GIVE, REFUSE, 0, 0)]
+    made += [(LOAD, THIRD_ARGUMENT, 0, 0), (EQUAL, NETLINK_ROUTES, 1, 0)]
+    made += [(GIVE, ERRNO | errno.EPROTONOSUPPORT, 0, 0), (GIVE, ALLOW, 0, 0)]
     return made
 
 
-def seccomp(*, offline: bool) -> None:
+def _memory_steps(place: int) -> list[Step]:
+    """Return the part that keeps memory where a look from outside can count it."""
+    memfd, secret, vmsplice, shmget, semget, fcntl, setsockopt = (each[place] for each in COUNTED.values())
+    made = [(EQUAL, memfd, 1, 0), (EQUAL, secret, 0, 1), (GIVE, ERRNO | errno.ENOSYS, 0, 0)]
+    made += [(EQUAL, vmsplice, 0, 1), (GIVE, REFUSE, 0, 0)]
+    made += [(EQUAL, shmget, 0, 6), (LOAD, SECOND_UPPER_HALF, 0, 0), (EQUAL, 0, 0, 2), (LOAD, SECOND_ARGUMENT, 0, 0)]
+    made += [(AT_LEAST, SHARED_MOST + 1, 0, 1), (GIVE, ERRNO | errno.EINVAL, 0, 0), (GIVE, ALLOW, 0, 0)]
+    made += [(EQUAL, semget, 0, 4), (LOAD, SECOND_ARGUMENT, 0, 0), (AT_LEAST, SEMAPHORES_MOST + 1, 0, 1)]
+    made += [(GIVE, ERRNO | errno.EINVAL, 0, 0), (GIVE, ALLOW, 0, 0)]
+    made += [(EQUAL, fcntl, 0, 4), (LOAD, SECOND_ARGUMENT, 0, 0), (EQUAL, SET_PIPE_SIZE, 0, 1)]
+    made += [(GIVE, REFUSE, 0, 0), (GIVE, ALLOW, 0, 0)]
+    made += [(EQUAL, setsockopt, 0, 9), (LOAD, SECOND_ARGUMENT, 0, 0), (EQUAL, OF_SOCKETS, 0, 6)]
+    made += [(LOAD, THIRD_ARGUMENT, 0, 0)]
+    made += [(EQUAL, option, 3 - index, index // 3) for index, option in enumerate(BUFFER_SIZES)]
+    return [*made, (GIVE, IGNORE, 0, 0), (GIVE, ALLOW, 0, 0)]
+
+
+def seccomp(*, offline: bool, counted: bool) -> None:
     if platform.machine() not in MACHINES:
         fail(f"no table of system calls for {platform.machine()}", errno.ENOSYS)
-    made = steps(platform.machine(), offline=offline)
+    made = steps(platform.machine(), offline=offline, counted=counted)
     packed = b"".join(struct.pack("=HBBI", code, true, false, value) for code, value, true, false in made)
     kept = ctypes.create_string_buffer(packed, len(packed))
     program = struct.pack("HxxxxxxP", len(made), ctypes.addressof(kept))
@@ -149,7 +179,7 @@ def seccomp(*, offline: bool) -> None:
 
 
 def main() -> NoReturn:
-    options, command = getopt.getopt(sys.argv[1:], "l:c:n:f:d:t:o:r:w:ip:")
+    options, command = getopt.getopt(sys.argv[1:], "l:c:n:f:d:t:o:r:w:ip:m")
     if not command:
         fail("no program", errno.EINVAL)
 
@@ -167,7 +197,7 @@ def main() -> NoReturn:
     if LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         fail("no new privileges")
     landlock(given("-r"), given("-w"), [int(port) for port in given("-p")], offline=offline)
-    seccomp(offline=offline)
+    seccomp(offline=offline, counted=("-m", "") in options)
     try:
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:

@@ -23,9 +23,9 @@ def limits(box: Box, *, processes: bool) -> list[str]:
     return [word for name, value in asked.items() if value for word in (name, str(value))]
 
 
-def in_box(box: Box, control: int | None) -> list[str]:
+def in_box(box: Box, control: int | None, *, grouped: bool) -> list[str]:
     """Return the arguments for a box with a root of its own: all in it may be read, little may be written."""
-    words = limits(box, processes=True)
+    words = [*limits(box, processes=True), *_counted(box, grouped=grouped)]
     for port in box.listeners:
         words += ["-l", str(port)]
     if control is not None:
@@ -40,12 +40,17 @@ def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     readable = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev"), *box.readable, *authorities(box.env)]
     devices = [Path("/dev", name) for name in DEVICES]
     writable = [*devices, box.workspace, box.home, scratch, *box.writable]
-    words = limits(box, processes=own_user)
+    words = [*limits(box, processes=own_user), *_counted(box, grouped=False)]
     words += _each("-r", [str(path) for path in outermost(readable) if _opens(path)])
     words += _each("-w", [str(path) for path in writable if _opens(path)])
     if box.own_network:
         words += ["-i", *_each("-p", [str(port) for port in box.listeners])]
     return [*words, "--"]
+
+
+def _counted(box: Box, *, grouped: bool) -> list[str]:
+    """Return the option by which all memory can be counted from outside; a control group counts it by itself."""
+    return ["-m"] if box.memory_mb and not grouped else []
 
 
 def _opens(path: Path) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from corral.errors import CorralError
 from corral.model import Level
-from corral.world import process
+from corral.world import process, shortage
 from corral.world.process import Start
 from corral.world.sandbox import container, launchers, remedies
 from corral.world.sandbox.confine import agent_owner, confine
@@ -70,7 +70,8 @@ async def probe(cache: Path) -> Held:
             return remembered[key]
     held = await _best(cache.parent)
     if at_least(held.level, "strict"):
-        cache.write_bytes(msgspec.json.encode({key: held}))
+        with contextlib.suppress(OSError):  # it only saves time
+            cache.write_bytes(msgspec.json.encode({key: held}))
     return held
 
 
@@ -119,10 +120,15 @@ async def _try(level: Level, state: Path) -> Wanting | None:
     try:
         if level == "container" and (lacking := await _container()):
             return lacking
-        with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as name:
+        place = state if os.access(state, os.W_OK) else None  # else where temporary files are
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=place) as name:
             said = await _run(level, Path(name))
     except (CorralError, OSError) as error:  # whatever is wrong: it does not hold
+        if short := shortage.of(error):
+            raise short from error
         said = str(error)
+    if said and (short := shortage.in_words(said)):
+        raise short  # that says nothing about the sandbox
     return None if said is None else Wanting(level, said, remedies.remedy(level, said, state))
 
 

@@ -88,7 +88,8 @@ def build(box: Box, *, uid: int, gid: int, stage: bool) -> Profile:
         arguments += ["--size", str(min(size, most)), "--tmpfs", folder]
     for mount in mounts(box, uid=uid, gid=gid):
         arguments += ["--bind" if mount.writable else "--ro-bind", source(mount.source), mount.target]
-    arguments += ["--remount-ro", "/", "--chdir", str(box.workspace)]
+    # Both are memory, and nobody counts what would lie there; the devices in /dev are mounts of their own.
+    arguments += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(box.workspace)]
     for name, value in box.env.items():
         arguments += ["--setenv", name, value]
     return Profile(arguments, staged)

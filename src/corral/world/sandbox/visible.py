@@ -8,8 +8,12 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+MOST_LINKS = 40  #: the kernel follows no more either
 
 #: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
 TOOLCHAINS = (
@@ -56,11 +60,46 @@ def needs(program: Path, environment: Mapping[str, str], depth: int = 3) -> list
     if (virtual / "pyvenv.cfg").exists():
         shown.append(virtual)
     real = program.resolve()
-    shown += [*_installation(real), *_site_packages(virtual)]
+    shown += [*_links(program), *_installation(real), *_site_packages(virtual)]
     runs_it = interpreter(real, environment)
     if runs_it and depth:
         shown += needs(runs_it, environment, depth - 1)
     return [path for path in dict.fromkeys(shown) if not is_system(path)]
+
+
+def _links(program: Path) -> list[Path]:
+    """Return the links between a program's name and its file: one that lies in a folder that is shown leads to them."""
+    found: list[Path] = []
+    while program.is_symlink() and len(found) < MOST_LINKS:
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+        found.append(program)
+    return found[:-1]
+
+
+class Shown(Struct, frozen=True):
+    """What of this machine a box shows besides the system's own folders; of two places the inner one decides."""
+
+    places: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+
+    def has(self, path: Path) -> bool:
+        """Tell whether a path is there in the box."""
+        if is_system(path):
+            return True
+        above = [each for each in (path, *path.parents) if each in self.places or each in self.hidden]
+        return bool(above) and above[0] not in self.hidden
+
+    def lacks(self, path: Path, environment: Mapping[str, str], depth: int = 3) -> Path | None:
+        """Return what a file needs and the box does not show: itself, where its links lead, what interprets it."""
+        at = path
+        for _ in range(MOST_LINKS):
+            if not self.has(at) or not self.has(at.parent.resolve() / at.name):
+                return at
+            if at in self.places or not at.is_symlink():  # what is shown by its own name is shown as a file
+                break
+            at = Path(os.path.normpath(at.parent / at.readlink()))
+        runs_it = interpreter(path, environment) if depth else None
+        return self.lacks(runs_it, environment, depth - 1) if runs_it else None
 
 
 def toolchains(environment: Mapping[str, str], home: Path) -> tuple[list[Path], list[str]]:

@@ -2,8 +2,9 @@
 
 -- name: ledger_totals
 SELECT agent, coalesce(model, '') AS model, status, count(*) AS attempts, sum(spent) AS spent,
-  sum(CASE WHEN settled IS NULL THEN max(0.0, reserved - spent) ELSE 0.0 END) AS reserved, sum(input) AS input,
-  sum(output) AS output, sum(cache_read) AS cache_read, sum(cache_write) AS cache_write
+  sum(max(0.0, reserved - spent)) AS reserved, CAST(total(input) AS INTEGER) AS input,
+  CAST(total(output) AS INTEGER) AS output, CAST(total(cache_read) AS INTEGER) AS cache_read,
+  CAST(total(cache_write) AS INTEGER) AS cache_write
 FROM ledger GROUP BY agent, model, status ORDER BY agent, model, status
 
 -- name: see_window

@@ -66,7 +66,7 @@ def answer(store: Store, number: str, text: str, by: str, at: float) -> bool:
 
 def answer_due(store: Store, now: float) -> list[Entry]:
     """Give the default answer to all whose deadline has passed; return them as they are now."""
-    if not store.rows("due_entries", now=now):
+    if not store.writable or not store.rows("due_entries", now=now):
         return []
     with store.transaction():
         due = [_entry(row) for row in store.rows("due_entries", now=now)]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
 from msgspec import structs
 
-from corral.model import Attempt, CostSource
-from corral.money import Bound, Limit, Line, Paid, Refusal, Totals, Window
+from corral.model import Attempt, CostSource, Tokens
+from corral.model.numbers import MOST_USD, token_count
+from corral.money import TINY, Bound, Expected, Limit, Line, Paid, Refusal, Room, Totals, Window
 from corral.world.store.sqlite import Store
 
-TINY = 1e-9  #: of a dollar: what adding up may get wrong
+NONE = Tokens()
 
 
 class Ledger:
@@ -23,12 +25,18 @@ class Ledger:
 
     # --- reservations
 
-    def reserve(self, line: Line, bounds: Sequence[Bound]) -> Refusal | None:
-        """Hold money for an attempt, if every bound has room for it; return the one that has not."""
+    def reserve(
+        self, line: Line, bounds: Sequence[Bound], expected: Expected = "fixed", below_usd: float = 0.0
+    ) -> Refusal | None:
+        """Reserve money for an attempt, if every bound has room for it; return the one that has not.
+
+        `below_usd` counts for the attempt's task besides: what runs that it started have cost or may cost.
+        """
         with self._store.transaction():
             self._release_dead(line.at, line.owner)
-            if refusal := self._refusal(line.attempt, line.reserved, bounds):
-                return refusal
+            granted = self.granted(line, bounds, expected, below_usd)
+            if isinstance(granted, Refusal):
+                return granted
             self._store.do(
                 "reserve",
                 attempt=line.attempt,
@@ -41,52 +49,87 @@ class Ledger:
                 type=line.type,
                 repo=line.repo,
                 owner=line.owner,
-                reserved=line.reserved,
+                reserved=granted,
                 at=line.at,
             )
         return None
 
+    def granted(self, line: Line, bounds: Sequence[Bound], expected: Expected, below_usd: float) -> float | Refusal:
+        """Return how much would be reserved for an attempt now, or the bound that has no room for it."""
+        usd, wanted = _stored_usd(line.reserved), line.reserved
+        for bound in bounds:
+            room = self._room(bound, line, below_usd if bound.limit.window == "node" else 0.0)
+            found = room.grant(wanted, expected)
+            if found is None:
+                waits = room.may_wait(wanted, expected)
+                return Refusal(room.limit, room.spent, room.reserved, wanted, waits)
+            usd = min(usd, found)
+        return usd
+
+    def _room(self, bound: Bound, line: Line, below_usd: float) -> Room:
+        spent, reserved = self.held(bound, besides=line.attempt)
+        limit = bound.limit
+        row = self._store.rows(
+            "reserved_at_work",
+            besides=line.attempt,
+            agent=limit.agent,
+            node=bound.node if limit.window == "node" else "",
+            own=line.run,
+            root=bound.run if limit.window == "run" else "",
+        )[0]
+        return Room(
+            limit=structs.replace(limit, usd=limit.usd + self.allowed(bound)),
+            spent=spent + below_usd,
+            reserved=reserved,
+            at_work=cast("float", row["usd"]),
+            others=cast("int", row["count"]),
+        )
+
     def hold_more(self, attempt: str, reserved: float, bounds: Sequence[Bound], now: float) -> Refusal | None:
-        """Raise what is held for an attempt at work to `reserved` in all, if there is room."""
+        """Raise what is reserved for an attempt at work to `reserved` in all, if there is room."""
         with self._store.transaction():
             self._release_dead(now)
             refusal = self._refusal(attempt, reserved, bounds)
             if refusal is None:
-                self._store.do("hold_more", attempt=attempt, reserved=reserved)
+                self._store.do("hold_more", attempt=attempt, reserved=_stored_usd(reserved))
             return refusal
 
-    def spend(self, attempt: str, spent: float, source: CostSource) -> None:
+    def spend(self, attempt: str, spent: float, source: CostSource, tokens: Tokens = NONE) -> None:
         """Note what an attempt has spent so far: a crash then loses nothing of it."""
         with self._store.transaction():
-            self._store.do("spend", attempt=attempt, spent=spent, source=source)
+            self._store.do("spend", attempt=attempt, spent=_stored_usd(spent), source=source, **_counts(tokens))
 
-    def settle(self, attempt: Attempt, spent: float, at: float) -> None:
-        """Note what an attempt cost in the end, and give back what it did not use."""
-        tokens = attempt.tokens
+    def settle(self, attempt: Attempt, spent: float, at: float, reserved: float = 0.0) -> None:
+        """Note what an attempt cost in the end and give back the rest, but for `reserved`: its unknown part."""
+        known = _stored_usd(spent)
         with self._store.transaction():
             self._store.do(
                 "settle",
                 attempt=attempt.id,
-                spent=spent,
+                spent=known,
+                reserved=known + _stored_usd(reserved) if reserved else 0.0,
                 source=attempt.cost.source,
                 at=at,
                 status=attempt.status,
                 seconds=attempt.seconds,
                 model=attempt.model,
-                input=tokens.input,
-                output=tokens.output,
-                cache_read=tokens.cache_read,
-                cache_write=tokens.cache_write,
+                **_counts(attempt.tokens),
             )
 
     def release_dead(self, now: float) -> None:
-        """Give back what is held by processes that are gone."""
+        """Give back what is held by processes that are gone; where that cannot be written, it is left."""
+        if not self._store.writable:
+            return
         with self._store.transaction():
             self._release_dead(now)
 
     def line(self, attempt: str) -> Paid | None:
         rows = self._store.rows("line", attempt=attempt)
         return _paid(rows[0]) if rows else None
+
+    def open_lines(self, run: str) -> dict[str, Paid]:
+        """Return the attempts of a run that are not settled."""
+        return {line.attempt: line for row in self._store.rows("open_lines", run=run) for line in (_paid(row),)}
 
     def _release_dead(self, now: float, me: str = "") -> None:
         for row in self._store.rows("owners_of_reservations"):
@@ -174,3 +217,12 @@ class Ledger:
 
 def _paid(row: sqlite3.Row) -> Paid:
     return Paid(**{name: row[name] for name in Paid.__struct_fields__})
+
+
+def _stored_usd(usd: float) -> float:
+    """Return an amount that can be added up with all others, whatever it was computed from."""
+    return min(max(usd, 0.0), MOST_USD) if not math.isnan(usd) else 0.0
+
+
+def _counts(tokens: Tokens) -> dict[str, int]:
+    return {name: token_count(getattr(tokens, name)) for name in ("input", "output", "cache_read", "cache_write")}

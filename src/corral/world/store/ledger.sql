@@ -8,35 +8,48 @@ ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.
 UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS NULL
 
 -- name: spend
-UPDATE ledger SET spent = max(spent, :spent), source = :source WHERE attempt = :attempt AND settled IS NULL
+UPDATE ledger SET spent = max(spent, :spent), source = CASE WHEN :source = 'unknown' THEN source ELSE :source END,
+  input = :input, output = :output, cache_read = :cache_read, cache_write = :cache_write
+WHERE attempt = :attempt AND settled IS NULL
 
+-- What is not known stays reserved: `reserved` is more than `spent` then.
 -- name: settle
-UPDATE ledger SET reserved = 0, spent = :spent, source = :source, settled = :at, status = :status, seconds = :seconds,
-  model = :model, input = :input, output = :output, cache_read = :cache_read, cache_write = :cache_write
+UPDATE ledger SET reserved = :reserved, spent = :spent, source = :source, settled = :at, status = :status,
+  seconds = :seconds, model = :model, input = :input, output = :output, cache_read = :cache_read,
+  cache_write = :cache_write
 WHERE attempt = :attempt
 
 -- name: line
 SELECT * FROM ledger WHERE attempt = :attempt
 
+-- name: open_lines
+SELECT * FROM ledger WHERE run = :run AND settled IS NULL
+
 -- name: owners_of_reservations
 SELECT DISTINCT owner FROM ledger WHERE settled IS NULL
 
 -- name: release_reservations
-UPDATE ledger SET spent = CASE WHEN source = 'unknown' THEN max(spent, reserved) ELSE spent END, reserved = 0,
-  settled = :at, status = 'lost'
+UPDATE ledger SET reserved = CASE WHEN source = 'unknown' THEN reserved ELSE 0.0 END, settled = :at, status = 'lost'
 WHERE owner = :owner AND settled IS NULL
 
 -- name: held_since
-SELECT coalesce(sum(spent), 0.0) AS spent,
-  coalesce(sum(CASE WHEN settled IS NULL THEN max(0.0, reserved - spent) ELSE 0.0 END), 0.0) AS reserved
+SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(max(0.0, reserved - spent)), 0.0) AS reserved
 FROM ledger WHERE at >= :since AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
   AND attempt != :besides
 
 -- name: held_of_run
-SELECT coalesce(sum(spent), 0.0) AS spent,
-  coalesce(sum(CASE WHEN settled IS NULL THEN max(0.0, reserved - spent) ELSE 0.0 END), 0.0) AS reserved
+SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(max(0.0, reserved - spent)), 0.0) AS reserved
 FROM ledger WHERE (run = :run OR run IN (SELECT run FROM ancestors WHERE ancestor = :run))
   AND (:node = '' OR (run = :run AND node = :node)) AND (:agent = '' OR agent = :agent) AND attempt != :besides
+
+-- What attempts at work may give back when they end: of the same run, or of a family of runs that `root` names. An
+-- attempt's own ancestors wait for it.
+-- name: reserved_at_work
+SELECT coalesce(sum(max(0.0, reserved - spent)), 0.0) AS usd, count(*) AS count
+FROM ledger WHERE settled IS NULL AND reserved > 0 AND attempt != :besides AND (:agent = '' OR agent = :agent)
+  AND (:node = '' OR node = :node)
+  AND (run = :own OR run = :root OR run IN (SELECT run FROM ancestors WHERE ancestor = :root))
+  AND run NOT IN (SELECT ancestor FROM ancestors WHERE run = :own)
 
 -- name: add_ancestor
 INSERT INTO ancestors (run, ancestor) VALUES (:run, :ancestor) ON CONFLICT DO NOTHING
@@ -65,7 +78,8 @@ SELECT * FROM ledger WHERE at >= :since AND at < :until AND (:repo = '' OR repo 
 
 -- name: prices_paid
 SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model) AND (:type IS NULL OR type = :type)
-  AND settled IS NOT NULL AND source != 'unknown' AND status NOT IN ('lost', 'limited')
+  AND settled IS NOT NULL AND source != 'unknown' AND status IN ('done', 'failed', 'timed_out')
+  AND (spent > 0 OR status = 'done')  -- what cost nothing and is not done never came to ask its model
 ORDER BY at DESC LIMIT :most
 
 -- name: add_quota

@@ -10,6 +10,8 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from corral.errors import StoreTrouble
+from corral.world import custody, shortage
+from corral.world.store import missing, readonly
 
 BUSY_SECONDS = 60.0  #: a machine under load may keep who holds it from going on for long
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -17,8 +19,27 @@ PRIVATE = ("folders", "logs")  #: copies of files and what agents said: closed e
 MAKES = re.compile(r"^CREATE (?:UNIQUE )?(?:TABLE|INDEX) (\w+)", re.MULTILINE)
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open the database at `path`, bringing an older one up to date first."""
+def connect(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """Open the database at `path`, bringing an older one up to date first; return it and whether it can be written."""
+    with translated(path):
+        if path.exists() and not readonly.writable(path):
+            return _for_reading(path), False
+    _make_folders(path)
+    missing.refuse(path)
+    with translated(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        path.chmod(0o600)  # prompts and outputs are in it
+        _migrate(connection, path)
+    return connection, True
+
+
+def _make_folders(path: Path) -> None:
+    if not readonly.writable(path):
+        raise readonly.refusal(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name in PRIVATE:
@@ -28,14 +49,18 @@ def connect(path: Path) -> sqlite3.Connection:
             f"the state folder {path.parent} cannot be made: {error.strerror}",
             hint="set CORRAL_HOME to a folder you may write to",
         ) from error
-    with translated(path):
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        path.chmod(0o600)  # prompts and outputs are in it
+
+
+def _for_reading(path: Path) -> sqlite3.Connection:
+    """Open a database that cannot be written; of one with an older schema a copy is brought up to date and read."""
+    connection = readonly.opened(path)
+    steps = {int(file.stem): file for file in sorted(MIGRATIONS.glob("*.sql"))}
+    if not steps.keys() <= _taken(connection, steps):
+        connection.close()
+        connection = readonly.copied(path)
         _migrate(connection, path)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only = ON")
     return connection
 
 
@@ -65,7 +90,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {known}")  # an older corral looks at this
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself may have rolled it back
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -99,7 +125,7 @@ REMEDIES = (
     ("full", "make room on that disk; nothing stored is lost: then `corral resume @last`"),
     ("i/o error", "look at the disk; `corral export > backup.jsonl` saves what can be read"),
     ("malformed", "save what can be read: `corral export > backup.jsonl`; then move the file away"),
-    ("not a database", "move that file away; corral makes a new one"),
+    ("not a database", "move that file away, then begin a new one: corral doctor --new-store"),
 )
 
 
@@ -111,6 +137,15 @@ def _no_room(path: Path) -> bool:
         return False
 
 
+def _size(path: Path) -> int:
+    """Return the size of the larger of a database's two files."""
+    sizes = [0]
+    for name in (path.name, path.name + "-wal"):
+        with contextlib.suppress(OSError):
+            sizes.append(path.with_name(name).stat().st_size)
+    return max(sizes)
+
+
 @contextlib.contextmanager
 def translated(path: Path) -> Generator[None]:
     """Turn sqlite's errors into ours, each with a way out."""
@@ -118,6 +153,11 @@ def translated(path: Path) -> Generator[None]:
         yield
     except sqlite3.DatabaseError as error:
         words = str(error)
+        if short := shortage.of_file(path, _size(path)):
+            raise StoreTrouble(f"{path}: {words}: {short}", hint=short.hint) from error
+        if "locked" in words and (pid := custody.stopped_holder(path.with_name(path.name + "-shm"))):
+            hint = f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}, and `corral resume` its runs"
+            raise StoreTrouble(f"{path}: process {pid} is stopped (SIGSTOP) while it writes", hint=hint) from error
         sign = "full" if _no_room(path) else words.lower()
         hint = next((remedy for known, remedy in REMEDIES if known in sign), "run `corral doctor`")
         raise StoreTrouble(f"{path}: {words}", hint=hint) from error

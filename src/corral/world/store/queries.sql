@@ -1,11 +1,17 @@
 -- All SQL of corral. Each query has a name; sqlite.py calls it by that name.
 
 -- name: add_run
-INSERT INTO runs (id, status, reason, plan, created, owner, lease_until)
-VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until)
+INSERT INTO runs (id, status, reason, plan, created, owner, lease_until, clock)
+VALUES (:id, :status, :reason, :plan, :created, :owner, :lease_until, :clock)
 
 -- name: run
-SELECT id, status, reason, plan, created, ended, owner, lease_until FROM runs WHERE id = :id
+SELECT id, status, reason, plan, created, ended, owner, lease_until, epoch, clock, seconds FROM runs WHERE id = :id
+
+-- name: epoch
+SELECT epoch FROM runs WHERE id = :id
+
+-- name: clock
+SELECT clock, created FROM runs WHERE id = :id
 
 -- name: runs_with_prefix
 SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMIT 3
@@ -14,7 +20,7 @@ SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMI
 SELECT id FROM runs r WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id) ORDER BY id DESC LIMIT 1
 
 -- name: list_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
        CASE json_extract(r.plan, '$.flow.strategy')
@@ -26,13 +32,13 @@ SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
 FROM runs r ORDER BY r.id DESC LIMIT :most
 
 -- name: move_run
-UPDATE runs SET status = :status, reason = :reason, ended = :ended,
+UPDATE runs SET status = :status, reason = :reason, ended = :ended, seconds = :seconds,
   owner = CASE WHEN :ended IS NULL THEN owner END
 WHERE id = :id
 
 -- name: take_lease
-UPDATE runs SET owner = :owner, lease_until = :until
-WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :dead OR lease_until < :now)
+UPDATE runs SET owner = :owner, lease_until = :until, epoch = CASE WHEN owner = :owner THEN epoch ELSE epoch + 1 END
+WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :loser OR lease_until < :now)
 
 -- name: renew_lease
 UPDATE runs SET lease_until = :until WHERE id = :id AND owner = :owner
@@ -53,10 +59,11 @@ UPDATE nodes SET status = :status, reason = :reason, winner = :winner, why = :wh
 SELECT coalesce(max(place), 0) + 1 AS place FROM attempts WHERE run = :run
 
 -- name: save_attempt
-INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record)
-VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record)
+INSERT INTO attempts (id, run, node, place, agent, status, phase, usd, started, ended, record, epoch)
+VALUES (:id, :run, :node, :place, :agent, :status, :phase, :usd, :started, :ended, :record,
+  coalesce((SELECT r.epoch FROM runs r WHERE r.id = :run), 1))
 ON CONFLICT (id) DO UPDATE SET status = excluded.status, phase = excluded.phase, usd = excluded.usd,
-  started = excluded.started, ended = excluded.ended, record = excluded.record
+  started = excluded.started, ended = excluded.ended, record = excluded.record, epoch = excluded.epoch
 
 -- name: attempts
 SELECT record FROM attempts WHERE run = :run ORDER BY place
@@ -98,6 +105,9 @@ DELETE FROM claims WHERE attempt = :attempt
 
 -- name: release_claims_of_owner
 DELETE FROM claims WHERE owner = :owner
+
+-- name: release_claims_of_others
+DELETE FROM claims WHERE run = :run AND owner <> :owner
 
 -- name: claim_owners
 SELECT DISTINCT owner FROM claims WHERE space = :space

@@ -78,7 +78,7 @@ SELECT status, count(*) AS count FROM runs GROUP BY status
 SELECT agent, status, count(*) AS count, sum(usd) AS usd FROM attempts GROUP BY agent, status
 
 -- name: page_of_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.owner,
+SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
        json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,

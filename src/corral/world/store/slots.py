@@ -83,6 +83,14 @@ def unwant(store: Store, run: str, agent: str) -> None:
     store.do("drop_slot_want", run=run, agent=agent)
 
 
+def take_over(store: Store, mine: Mine) -> None:
+    """Free what any other owner of a run holds and waits for: slots, and files that its agents claimed."""
+    with store.transaction():
+        store.do("release_claims_of_others", run=mine.run, owner=mine.owner)
+        store.do("free_slots_of_others", run=mine.run, owner=mine.owner)
+        store.do("drop_slot_wants_of_others", run=mine.run, owner=mine.owner)
+
+
 def leave(store: Store, mine: Mine) -> None:
     """Free all that a run holds and waits for: this process does not drive it any more, another one may."""
     with store.transaction():

@@ -21,6 +21,12 @@ DELETE FROM slots WHERE run = :run AND owner = :owner
 -- name: free_slots_of_owner
 DELETE FROM slots WHERE owner = :owner
 
+-- name: free_slots_of_others
+DELETE FROM slots WHERE run = :run AND owner <> :owner
+
+-- name: drop_slot_wants_of_others
+DELETE FROM slot_wants WHERE run = :run AND owner <> :owner
+
 -- name: want_slot
 INSERT INTO slot_wants (run, agent, owner, repo, count, priority, since, limits)
 VALUES (:run, :agent, :owner, :repo, :count, :priority, :since, :limits)

@@ -13,11 +13,13 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from corral.errors import BadRequest, NotFound
+from corral.errors import BadRequest, NotFound, StoreTrouble
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
+from corral.world import clock, fence
 from corral.world.notice import Rope
+from corral.world.store import missing, readonly
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
@@ -33,6 +35,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     reason: str | None
     created: float
     ended: float | None
+    seconds: float | None  #: None until it is over
     repo: str
     strategy: str
     task: str
@@ -48,17 +51,20 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "corral.db"
-        self._db = connect(self.path)
+        self._db, self.writable = connect(self.path)
+        self._file = missing.identity(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
-        self._rope = Rope(folder)
+        self._rope = Rope(folder) if self.writable else None
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
+        self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to
         self._depth = 0
 
     def close(self) -> None:
         self.flush()
         self._db.close()
-        self._rope.close()
+        if self._rope:
+            self._rope.close()
 
     # --- transactions and events
 
@@ -68,15 +74,19 @@ class Store:
         if self._depth:
             yield
             return
+        if not self.writable:
+            raise readonly.refusal(self.path)
         with translated(self.path):
             self._patiently("BEGIN IMMEDIATE")
             self._depth = 1
             try:
+                fence.check()
                 self._write_waiting()
                 yield
                 self._write_waiting()
                 self._db.execute("COMMIT")
-                self._rope.pull()
+                if self._rope:
+                    self._rope.pull()
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
@@ -91,6 +101,8 @@ class Store:
     def note_encoded(self, run: str, body: bytes, *, at: float, node: str | None, attempt: str | None) -> None:
         """Append an event that is encoded already."""
         self._waiting.append((run, node, attempt, at, body))
+        if (mine := fence.current()) and mine.run == run:
+            self._waiting_epochs[run] = mine.epoch
         if len(self._waiting) >= BATCH and not self._depth:
             self.flush()
 
@@ -106,8 +118,11 @@ class Store:
 
     def _write_waiting(self) -> None:
         if self._waiting:
-            self._db.executemany(self._sql["add_event"], self._waiting)
+            lost = {run for run, epoch in self._waiting_epochs.items() if self.epoch(run) != epoch}
+            kept = [row for row in self._waiting if row[0] not in lost] if lost else self._waiting
+            self._db.executemany(self._sql["add_event"], kept)
             self._waiting.clear()
+            self._waiting_epochs.clear()
 
     def events(self, run: str, after: int = 0, most: int = 5000) -> list[Stored]:
         rows = self._rows("events", run=run, after=after, most=most)
@@ -127,6 +142,7 @@ class Store:
                 created=record.created,
                 owner=record.owner,
                 lease_until=record.lease_until,
+                clock=record.clock,
             )
             for place, node in enumerate(record.plan.flow.nodes):
                 self._do("add_node", run=record.id, id=node.id, place=place, status="queued")
@@ -142,7 +158,15 @@ class Store:
             ended=row["ended"],
             owner=row["owner"],
             lease_until=row["lease_until"],
+            epoch=row["epoch"],
+            clock=row["clock"],
+            seconds=_seconds(row),
         )
+
+    def epoch(self, run: str) -> int | None:
+        """Return how often a run has changed hands; None if there is no such run."""
+        found = self._rows("epoch", id=run)
+        return cast("int", found[0]["epoch"]) if found else None
 
     def status(self, run: str) -> Status:
         return cast("Status", self._rows("status", id=run)[0]["status"])
@@ -166,14 +190,17 @@ class Store:
 
     def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
         with self.transaction():
-            self._do("move_run", id=run, status=status, reason=reason, ended=ended)
+            seconds = None
+            if ended is not None and (made := self._rows("clock", id=run)):
+                seconds = clock.seconds_since(made[0]["clock"], made[0]["created"])
+            self._do("move_run", id=run, status=status, reason=reason, ended=ended, seconds=seconds)
 
     # --- leases and orders
 
-    def take_lease(self, run: str, owner: str, *, now: float, until: float, dead: str | None = None) -> bool:
-        """Own the run if nobody alive does."""
+    def take_lease(self, run: str, owner: str, *, now: float, until: float, loser: str | None = None) -> bool:
+        """Own a run that nobody owns, whose lease has run out, or that `loser` owns; a new owner raises its epoch."""
         with self.transaction():
-            return self._do("take_lease", id=run, owner=owner, now=now, until=until, dead=dead) == 1
+            return self._do("take_lease", id=run, owner=owner, now=now, until=until, loser=loser) == 1
 
     def renew_lease(self, run: str, owner: str, until: float) -> bool:
         with self.transaction():
@@ -282,6 +309,10 @@ class Store:
 
     # --- health
 
+    def removed(self) -> StoreTrouble | None:
+        """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
+        return None if missing.identity(self.path) == self._file else missing.removed(self.path)
+
     def integrity(self) -> str:
         """Return `ok`, or what sqlite finds wrong."""
         try:
@@ -333,6 +364,7 @@ def run_line(row: sqlite3.Row) -> RunLine:
         reason=row["reason"],
         created=row["created"],
         ended=row["ended"],
+        seconds=_seconds(row),
         repo=row["repo"],
         strategy=row["strategy"],
         task=row["task"],
@@ -340,6 +372,13 @@ def run_line(row: sqlite3.Row) -> RunLine:
         usd=None if row["usd"] is None else dollars(row["usd"]),
         owner=row["owner"],
     )
+
+
+def _seconds(row: sqlite3.Row) -> float | None:
+    """Return how long a run took; an older store has only the times of its wall clock."""
+    if row["ended"] is None or row["seconds"] is not None:
+        return cast("float | None", row["seconds"])
+    return round(max(0.0, row["ended"] - row["created"]), 3)
 
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)

@@ -17,7 +17,7 @@ from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.money import By, CostTable, Limit, Quota, Standing
+from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
@@ -60,6 +60,7 @@ class BudgetWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Total(Struct, frozen=True, kw_only=True):
     usd: float
     source: str
+    reserved_usd: float
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,7 @@ class Saved(Struct, frozen=True, kw_only=True):
 class CostRow(Struct, frozen=True, kw_only=True):
     key: str
     usd: float
+    reserved_usd: float
     tokens: int
     attempts: int
     done: int
@@ -114,10 +116,6 @@ class OverviewShown(Struct, frozen=True, kw_only=True):
     days: CostShown
     tables: dict[str, CostShown]
     quotas: list[QuotaShown]
-
-
-class Halted(Struct, frozen=True, kw_only=True):
-    stopped: list[str]
 
 
 @router.get("/budget", responses=gives(BudgetShown))
@@ -195,10 +193,10 @@ async def quota(site: Here, _: Reader) -> Response:
     return answer([_quota(each) for each in money.known_quotas(site.engine.store)])
 
 
-@router.post("/halt", responses=gives(Halted))
+@router.post("/halt", responses=gives(HaltReport))
 async def halt(site: Here, caller: Admin) -> Response:
-    """Stop every run now, in any process, and let none start."""
-    return answer(Halted(stopped=site.engine.money.halt(caller.by)))
+    """Stop every run now, in any process, and let none start; say after at most 30 s what has stopped."""
+    return answer(await site.engine.control.halt(caller.by))
 
 
 @router.delete("/halt", status_code=204)
@@ -213,6 +211,7 @@ def _shown(found: CostTable) -> CostShown:
         CostRow(
             key=row.key,
             usd=row.usd,
+            reserved_usd=row.reserved_usd,
             tokens=row.tokens,
             attempts=row.attempts,
             done=row.done,
@@ -222,7 +221,8 @@ def _shown(found: CostTable) -> CostShown:
         for row in found.rows
     ]
     saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
-    return CostShown(total=Total(usd=found.usd, source=found.source), by=found.by, rows=rows, saved=saved)
+    total = Total(usd=found.usd, source=found.source, reserved_usd=found.reserved_usd)
+    return CostShown(total=total, by=found.by, rows=rows, saved=saved)
 
 
 def _settings(site: Site) -> money.Budget:

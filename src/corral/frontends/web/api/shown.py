@@ -32,7 +32,7 @@ def summary(line: RunLine) -> RunSummary:
         repo=line.repo,
         agents=line.agents,
         started=moment(line.created),
-        seconds=None if line.ended is None else round(line.ended - line.created, 3),
+        seconds=line.seconds,
         cost={"usd": line.usd},
         orphaned=lost(line.status, line.owner),
     )

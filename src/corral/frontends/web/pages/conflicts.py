@@ -77,7 +77,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
     return frame.show(
         request, caller, "conflicts.html",
         run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling(site, document.run),
-        files=[await asyncio.to_thread(_shown, each, found.into) for each in files] if found else [],
+        files=[await asyncio.to_thread(_shown, each, found) for each in files] if found else [],
     )  # fmt: skip
 
 
@@ -154,12 +154,13 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     )
 
 
-def _shown(file: ConflictedFile, into: str) -> Shown:
+def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
+    one, other = found.between or (found.into, "the run")
     base = file.base.text if file.base else None
     sides: tuple[tuple[Choice, str, Version | None], ...] = (
         ("base", "before both", file.base),
-        ("ours", f"what {into} has", file.ours),
-        ("theirs", "what the run brings", file.theirs),
+        ("ours", f"what {one} has", file.ours),
+        ("theirs", f"what {other} brings", file.theirs),
     )
     columns = tuple(
         Column(side=side, title=title, version=version, lines=_lines(file.path, side, version, base))

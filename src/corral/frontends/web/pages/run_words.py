@@ -76,6 +76,11 @@ def _done(view: View) -> Next:
     merge, name = view.run.merge, view.run.run
     if merge.status == "merged":
         return Next(f"It is merged into {merge.into}. Undo is on the merge screen.", f"corral undo {name}")
+    if merge.clashes:
+        names = "; ".join(
+            f"{each.one} and {each.other} both changed {', '.join(each.files[:4])}" for each in merge.clashes
+        )
+        return Next(f"Its nodes conflict: {names}. Settle the conflicts.", f"corral merge {name}")
     if merge.status == "conflict":
         return Next("It does not go together with what is there now. Settle the conflicts.", f"corral merge {name}")
     if merge.status == "undone":
@@ -95,6 +100,7 @@ def _failed(view: View) -> Next:
 
 SOURCES = {
     "reported": "as its agents report it",
+    "metered": "metered on the way to its provider",
     "computed": "computed from tokens",
     "estimated": "estimated",
     "fixed": "a fixed price",
@@ -105,9 +111,7 @@ def paid(view: View) -> str:
     """Say where the amount comes from."""
     if view.money.source in SOURCES:
         return SOURCES[view.money.source]
-    if view.money.spent:
-        return "with a charge for attempts that do not tell their cost"
-    return "nothing reported so far" if view.run.status in OPEN else "its agents do not tell it"
+    return "nothing reported so far" if view.run.status in OPEN else "its agents do not report it"
 
 
 def attempts(view: View) -> list[Attempt]:

@@ -75,7 +75,7 @@
       return folded("tool" + (good ? " good" : " bad"), good ? "✓" : "✗", title, [long("pre", "", check.output || "It printed nothing.")]);
     },
     started: (e) => make("div", "text", "started" + (e.model ? ` (${e.model})` : "")),
-    spent: (e) => make("div", "text", `spent ${e.usd == null ? "?" : "$" + e.usd.toFixed(4)} (${e.tokens?.input ?? 0} in, ${e.tokens?.output ?? 0} out)`),
+    spent: (e) => make("div", "text", `spent ${e.usd == null ? "about $" + (e.computed_usd ?? 0).toFixed(4) : "$" + e.usd.toFixed(4)} (${e.tokens?.input ?? 0} in, ${e.tokens?.output ?? 0} out)`),
     asked: (e) => long("div", "text", `asks: ${e.question}${e.answer ? ` → ${e.answer}` : ""}`),
     planned: (e) => long("div", "text", "plans:\n" + e.steps.map((step) => `${{ completed: "✓", in_progress: "▸" }[step.status] ?? "·"} ${step.text}`).join("\n")),
     heeded: (e) => long("div", "text", "heeds: " + e.text),
@@ -94,8 +94,9 @@
     || (e.type === "tool_returned" && e.ok === false) || (e.type === "ended" && !e.ok) || (e.type === "reached" && !e.allowed)
     || (e.type === "checked" && (e.check.exit_code !== 0 || !!e.check.note))
     || (e.type === "moved" && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
+  const unpriced = (e) => e.type === "spent" && e.usd == null && e.computed_usd == null;
   const KINDS = {
-    all: (e) => e.type !== "filled" && e.type !== "rationed",
+    all: (e) => e.type !== "filled" && e.type !== "rationed" && !unpriced(e),
     said: (e) => ["said", "reported", "asked", "planned", "heeded", "mailed"].includes(e.type),
     tools: (e) => ["called_tool", "tool_returned", "changed", "reached", "checked"].includes(e.type),
     errors: wrong,

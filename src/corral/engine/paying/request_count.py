@@ -1,0 +1,56 @@
+"""Requests of one attempt that may cost money: how many passed, and how many of them the meter could not price."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from corral.world.proxy.door import Refused
+
+MOST_UNPRICED = 50  #: where a limit in dollars holds and settings say no other number
+HINT = "raise [budget] max_unpriced_requests in config.toml, or give its model a price in prices.toml"
+PAYMENT_REQUIRED = 402
+
+
+class RequestCount:
+    """Counts requests, and lets no more pass than may stay without a price.
+
+    A request is unpriced where its answer says no usage, or not all of it: a stream without usage, a client that left
+    before the end, an answer that cannot be read; or where nobody knows the price of its model.
+    """
+
+    def __init__(self) -> None:
+        self.is_priced: Callable[[int], bool] = lambda _: True  #: whether the price of an answer is known
+        self.refusal: Callable[[], str | None] = lambda: None  #: why nothing more may pass for other reasons
+        self.passed: int | None = None  #: not those that were answered with an error; None: they do not pass by us
+        self.unpriced = 0
+        self.most: int | None = None
+        self.reason: str | None = None  #: why no more may pass
+        self.ended: Callable[[], None] = lambda: None  #: called when a request has ended
+        self._number = self._open = 0
+        self._left = asyncio.Event()
+
+    async def enter(self) -> int:
+        """Return a number for a request; wait while those under way could use up what may stay without a price."""
+        while self.most is not None and self._open and self.unpriced + self._open >= self.most:
+            self._left.clear()
+            await self._left.wait()
+        if why := self.reason or self.refusal():
+            raise Refused(PAYMENT_REQUIRED, why)
+        self._open += 1
+        self._number += 1
+        self.passed = (self.passed or 0) + 1
+        return self._number
+
+    def leave(self, number: int, *, charged: bool, known: bool) -> None:
+        """Count a request that has ended; one that was not charged is none."""
+        self._open -= 1
+        if not charged:
+            self.passed = (self.passed or 1) - 1
+        elif not (known and self.is_priced(number)):
+            self.unpriced += 1
+            if self.most is not None and self.unpriced >= self.most:
+                what = "1 request" if self.unpriced == 1 else f"{self.unpriced} requests"
+                self.reason = f"it made {what} the meter cannot price; the limit is {self.most}"
+        self._left.set()
+        self.ended()

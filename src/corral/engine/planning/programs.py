@@ -1,0 +1,185 @@
+"""Programs of checks, commands and agents that are on this machine but not in the box: found before a run starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.adapter import AgentTask
+from corral.config.places import person_file
+from corral.config.shapes import Config
+from corral.engine.planning.findings import Findings
+from corral.engine.workplace.outfit import outfit
+from corral.engine.workplace.scoping import Fitted
+from corral.errors import BadRequest
+from corral.flow import AgentChoice, Flow
+from corral.rules import shell_commands
+from corral.rules.shell_commands import Start
+from corral.world.sandbox import visible
+from corral.world.sandbox.visible import Shown
+
+HOMES = ("~/", "$HOME/", "${HOME}/")
+CHANGES_PATH = ("PATH=", "activate", "env.sh", "install", "alias ")
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What decides whether a word of a command leads to a program in the box."""
+
+    folder: Path  #: of the repository
+    shown: Shown
+    search: str  #: PATH in the box
+    setup: str = ""  #: the command that prepares a workspace: it may install what is missing
+
+    @staticmethod
+    def is_relative(word: str) -> bool:
+        """Tell whether a word names a file of the workspace."""
+        return "/" in word and not word.startswith(("/", *HOMES))
+
+
+def check(flow: Flow, settings: Config, folder: Path, fitted: Fitted, findings: Findings) -> None:
+    """Refuse what each try would end with as 127: a program that is there outside the box alone."""
+    around = _surroundings(settings, folder, fitted)
+    if setup := settings.setup.command:
+        refuse_missing(f"[workspace] setup {setup}", setup, structs.replace(around, setup=""))
+    tried: set[tuple[str, str] | AgentChoice] = set()
+    for node in flow.nodes:
+        commands = [("checks", f"--check {text}", text) for text in node.task.checks]
+        commands += [("run", f"run {node.task.prompt}", node.task.prompt)] if node.kind == "run" else []
+        for key, where, text in commands:
+            if (key, text) not in tried and "{{" not in text:
+                with findings.at(node.id, key):
+                    refuse_missing(where, text, around)
+            tried.add((key, text))
+        for choice in (node.agent, *node.rivals, *node.fallback) if node.kind == "task" else ():
+            if choice not in tried and findings.known(node.id) and findings.tries(node.id):
+                tried.add(choice)
+                with findings.at(node.id, "agent"):
+                    _check_agent(choice, settings, around)
+
+
+def _surroundings(settings: Config, folder: Path, fitted: Fitted) -> Surroundings:
+    toolchains, path = visible.toolchains(os.environ, Path.home())
+    masks = fitted.resolved.elsewhere
+    shown = Shown(
+        places=(*toolchains, *(mask.path for mask in masks if mask.mode != "hidden")),
+        hidden=tuple(mask.path for mask in masks if mask.mode == "hidden"),
+    )
+    search = os.pathsep.join([*path, *visible.SYSTEM_PATH])
+    return Surroundings(folder=folder, shown=shown, search=search, setup=settings.setup.command or "")
+
+
+def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) -> None:
+    """Look at what the command of an agent starts besides its program, which is shown to it by itself."""
+    profile = settings.agents.get(choice.name)
+    words = profile.command if profile else ()
+    if not words:
+        return
+    dressed = outfit(choice.name, settings, choice.account)
+    trial = AgentTask(prompt="", workspace=str(around.folder), home="/", model=choice.model)
+    _, readable = dressed.resolve(dressed.agent.start(trial))
+    shown = structs.replace(around.shown, places=(*around.shown.places, *readable))
+    around = structs.replace(around, shown=shown)
+    found = shell_commands.of_words(words)[1:]
+    named = [word for word in words[1:] if word.startswith("/") and _runs(Path(word))]
+    text = " ".join(words)
+    for start in (*found, *(Start(word) for word in named)):
+        _refuse(f"the agent `{choice.name}`", start, text, around)
+
+
+def _runs(path: Path) -> bool:
+    return len(str(path)) < 4096 and os.access(path, os.X_OK) and path.is_file()
+
+
+def refuse_missing(where: str, text: str, around: Surroundings) -> None:
+    """Refuse a shell command that is sure to start what the box does not show."""
+    for start in shell_commands.starts(text):
+        _refuse(where, start, text, around)
+
+
+def _refuse(where: str, start: Start, text: str, around: Surroundings) -> None:
+    path = _on_this_machine(start, text, around)
+    if path is None or _is_made(path, start.word, text, around.setup):
+        return
+    places = (*around.shown.places, *([around.folder] if around.is_relative(start.word) else []))
+    lacking = structs.replace(around.shown, places=places).lacks(path, os.environ)
+    if start.word.startswith(HOMES):  # another home is in the box
+        lacking = lacking or path
+    if lacking is None:
+        return
+    needs = "is" if path == lacking else f"needs {lacking}, which is"
+    raise BadRequest(
+        f"{where}: `{start.word}` {needs} on this machine, but not in the box",
+        hint=_remedy(path, lacking, start.word, around),
+    )
+
+
+def _remedy(path: Path, lacking: Path, word: str, around: Surroundings) -> str:
+    """Say which line shows a program in the box, and by which name it is there."""
+    in_environment = (path.parent.parent / "pyvenv.cfg").exists()
+    if path == lacking and path.is_relative_to(around.folder) and word.startswith("/") and not in_environment:
+        return f"name it from the top of the repository: ./{path.relative_to(around.folder)}"
+    target = path if in_environment or path != lacking or not path.is_symlink() else path.resolve()
+    python = path.with_name("python")
+    asked = [target, *([python] if in_environment and python.exists() else [])]
+    needed = [need for each in asked for need in visible.needs(each, os.environ)]
+    lacked = [each for each in needed if not around.shown.has(each) and not _is_inside(each, around, word)]
+    folders = visible.outermost(map(_scoped, lacked))
+    named = f"name it {target}" if str(target) != word and not around.is_relative(word) else ""
+    if not folders:
+        return named
+    options = " ".join(f"--read {folder}" for folder in folders)
+    listed = ", ".join(f'"{folder}"' for folder in ("**", *folders))
+    return f"{named}{', and ' if named else ''}show it: {options}, or [scope] read = [{listed}] in {person_file()}"
+
+
+def _scoped(path: Path) -> Path:
+    """Return what a scope can name so that a path is there: of a link the folder it lies in, unless that is much."""
+    folder = path.parent.resolve()
+    return folder if path.is_symlink() and not Path.home().is_relative_to(folder) else path.resolve()
+
+
+def _is_inside(path: Path, around: Surroundings, word: str) -> bool:
+    """Tell whether a path lies in the workspace, by whose name it was asked for."""
+    return around.is_relative(word) and path.is_relative_to(around.folder)
+
+
+def _on_this_machine(start: Start, text: str, around: Surroundings) -> Path | None:
+    """Return the file that a word leads to on this machine; None where that cannot be told, or there is none."""
+    word = start.word
+    if len(word) > 4096 or "\0" in word or "\n" in word:
+        return None
+    if word.startswith(HOMES):
+        path = Path.home() / word.partition("/")[2]
+        return None if around.setup or "install" in text else _existing(path, start)
+    if "/" in word:
+        if around.setup and not word.startswith("/"):
+            return None
+        path = Path(word) if word.startswith("/") else around.folder / word
+        return _existing(Path(os.path.normpath(path)), start)
+    if not start.program or visible.find(word, {"PATH": around.search}) or (around.folder / word).exists():
+        return None
+    if around.setup or any(each in text for each in CHANGES_PATH):
+        return None
+    return visible.find(word, os.environ)
+
+
+def _existing(path: Path, start: Start) -> Path | None:
+    return path if (_runs(path) if start.program else path.is_file()) else None
+
+
+def _is_made(path: Path, word: str, text: str, setup: str) -> bool:
+    """Tell whether a command, or the setup before it, speaks of a path elsewhere: it may make what it then starts."""
+    others: list[str] = []
+    for each in (text, setup):
+        tokens = shell_commands.tokenize(each)
+        others += _arguments([token.text for token in tokens or ()]) if tokens is not None else each.split()
+    paths = [other.rpartition("=")[2] if other.startswith("-") else other for other in others if other != word]
+    return any(each.startswith("/") and each != "/" and path.is_relative_to(each) for each in paths)
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    """Leave out folders that are only gone to."""
+    return [word for place, word in enumerate(words) if not (place and words[place - 1] in ("cd", "pushd"))]

@@ -1,0 +1,32 @@
+"""What the earlier owner of a run left running on this machine: its work is kept, then it is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from corral.engine.host import Host
+from corral.engine.places import repository_of
+from corral.engine.workplace import harvest
+from corral.model import AttemptRecord, RunPlan
+from corral.world import custody, workspace
+
+
+async def end_left(state: Path, plan: RunPlan, records: Sequence[AttemptRecord]) -> list[str]:
+    """End the processes of attempts that this process has taken over; return the attempts that still had some."""
+    left = [record for record in records if custody.any_left(record.attempt.id)]
+    await asyncio.gather(*(_keep(state, plan, record) for record in left if record.phase == "working"))
+    for record in records:
+        custody.sweep(record.attempt.id)
+    return [record.attempt.id for record in left]
+
+
+async def _keep(state: Path, plan: RunPlan, record: AttemptRecord) -> None:
+    """Keep a snapshot of a workspace in which an agent is still at work."""
+    tree = Path(record.folder) / "work"
+    if not tree.is_dir():
+        return
+    host = Host(plan, plan.flow.nodes[0].task, repository_of(plan, state), state, record.attempt.id)
+    host.base = record.base if record.base is not None else plan.base
+    await harvest.before_end(host, workspace.made_before(tree))

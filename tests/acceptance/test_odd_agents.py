@@ -1,0 +1,101 @@
+"""Whatever an agent prints or does to its workspace, its work ends on a branch, and soon."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.rig.command import Corral
+from tests.rig.flows import doer, nodes, write
+
+pytestmark = pytest.mark.slow
+
+GIT_FILES = (
+    "index",
+    "HEAD",
+    "packed-refs",
+    "objects/info/alternates",
+    "info/exclude",
+    "ORIG_HEAD",
+    "shallow",
+    "COMMIT_EDITMSG",
+)
+DEEP = "python3 -c \"print('[' * 3000 + ']' * 3000)\""
+#: What an agent does besides its work; `work.txt` is written first.
+ODD = {
+    # what it prints
+    "deep-list": DEEP,
+    "deep-object": "python3 -c \"print('{\\\"a\\\":' * 3000 + '1' + '}' * 3000)\"",
+    "long-number": "python3 -c \"print('{\\\"cost\\\": ' + '9' * 400 + '}')\"",
+    "long-tokens": "python3 -c \"print('{\\\"usage\\\": 1' + '0' * 5000 + '}')\"",
+    "infinite": """echo '{"cost": 1e999, "answer": NaN}'""",
+    "no-utf8": "printf '\\377\\376{\"answer\": \\n'",
+    "zero-bytes": "head -c 100000 /dev/zero; echo",
+    "one-long-line": "head -c 3000000 /dev/zero | tr '\\0' x; echo",
+    "surrogates": """printf '{"answer": "\\\\ud800"}\\n'""",
+    # modes
+    "read-only-files": "chmod -R a-w . ; true",
+    "read-only-git": "chmod -R a-w .git; true",
+    "unreadable-file": "echo x > secret; chmod 000 secret",
+    "unreadable-folder": "mkdir locked; echo x > locked/file; chmod 000 locked",
+    "no-rights-at-all": "mkdir -p d/e; echo x > d/e/f; chmod 000 d/e/f; chmod 000 d/e; chmod 000 d; chmod 500 .",
+    "setuid": "cp /bin/true tool; chmod 6755 tool; mkdir shared; chmod 2777 shared; touch shared/x",
+    # names that git refuses
+    "file-GIT": "echo x > .GIT",
+    "folder-Git": "mkdir .Git; echo x > .Git/config",
+    "short-name": "echo x > 'git~1'",
+    "nested-GIT": "mkdir -p sub/.GIT; echo x > sub/.GIT/f",
+    "odd-names": "touch -- '-rf' 'a b' \"$(printf 'new\\nline')\" \"$(printf '\\377')\" '*' ':(top)x'",
+    # its .git
+    "no-objects": "rm -rf .git/objects/*",
+    "empty-objects": "find .git/objects -type f -exec truncate -s 0 {} +",
+    "empty-refs": "rm -rf .git/refs/*",
+    "no-git-files": "rm -rf .git/HEAD .git/refs .git/index",
+    "broken-index": "head -c 5000 /dev/urandom > .git/index",
+    "broken-head": "echo nonsense > .git/HEAD",
+    "head-elsewhere": "echo 'ref: refs/heads/nothing' > .git/HEAD",
+    "foreign-alternates": "echo /nowhere/objects > .git/objects/info/alternates",
+    "locked": "touch .git/index.lock .git/HEAD.lock .git/refs/heads/x.lock",
+    "index-folder": "rm -f .git/index; mkdir .git/index",
+    "nested-repositories": "for i in 1 2 3; do mkdir -p n$i && git init -q n$i && echo x > n$i/f; done",
+    # pipes, sockets and links
+    **{f"pipe-{name.replace('/', '-').lower()}": f"rm -rf .git/{name}; mkfifo .git/{name}" for name in GIT_FILES},
+    "pipe-gitattributes": "mkfifo .gitattributes",
+    "pipe-gitignore": "mkdir -p deep/er; mkfifo deep/er/.gitignore",
+    "pipe-gitmodules": "mkfifo .gitmodules",
+    "socket": "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('.gitattributes')\"",
+    "link-gitattributes": "ln -s /dev/zero .gitattributes",
+    "link-loop": "ln -s loop loop; ln -s .. up",
+    # settings
+    "filter-sleeps": "printf '[filter \"f\"]\\n\\tclean = sleep 600\\n' >> ~/.gitconfig; echo '* filter=f' > .gitattributes",
+    "hooks": "git config --global core.hooksPath /tmp/hooks; mkdir -p /tmp/hooks; printf '#!/bin/sh\\nsleep 600' > /tmp/hooks/pre-commit; chmod +x /tmp/hooks/pre-commit",
+    # amounts
+    "many-folders": "seq 40000 | sed 's,.*,m/&,' | xargs mkdir -p",
+    "sparse-file": "truncate -s 25G sparse.bin",
+    "deep-folders": "python3 -c \"import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('f','w')\"",
+}  # fmt: skip
+
+
+def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
+    assert len(ODD) >= 40
+    doer(corral, settings='output = "jsonl"\nresult = "answer"\ncost = "cost"\ntokens = "usage"')
+    repo = corral.repo()
+    folder = corral.root / "odd"
+    folder.mkdir()
+    flow = "name: odd\non_failure: continue\nnodes:\n"
+    for name, script in ODD.items():
+        (folder / f"{name}.sh").write_text(f'echo {name} > work.txt\n{script}\necho \'{{"answer": "done"}}\'\n')
+        flow += f'  {name}: {{task: "DO: . {folder}/{name}.sh", retries: 0, timeout: 120s}}\n'
+    corral.config(f'[scope]\nread = ["{folder}"]')
+    file, began = write(corral, flow), time.monotonic()
+    outcome = corral("flow", "run", file, "--repo", repo.folder, "--agent", "doer", "--yes", "--json", timeout=600)
+    found, lost = nodes(outcome), {}
+    for name in ODD:
+        attempt = found[name]["attempts"][-1]
+        if not attempt["branch"] or repo.read(attempt["branch"], "work.txt") != name:
+            lost[name] = attempt["error"]
+    assert lost == {}, time.monotonic() - began
+    modes = repo.git("ls-tree", "-r", found["setuid"]["attempts"][-1]["branch"], "tool")
+    assert modes.startswith("100755")
+    assert Path(corral.home).exists()
+    assert corral("restore", found["file-git" if "file-git" in found else "file-GIT"]["attempts"][-1]["id"]).code == 0

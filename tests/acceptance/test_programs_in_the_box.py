@@ -1,0 +1,78 @@
+"""A program that is on this machine but not in the box: said before anything is paid, with the line that shows it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.rig.command import Corral
+from tests.rig.elsewhere import Elsewhere
+from tests.rig.repository import Repo
+
+READ = re.compile(r"--read (\S+?)(?=,|\s)")
+
+
+@pytest.fixture
+def elsewhere(corral: Corral, open_folder: Path) -> Elsewhere:
+    return Elsewhere(open_folder, corral.root / "person")
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    corral.agent("mine", "echo x > x")
+    return corral.repo()
+
+
+def test_a_check_is_refused_and_runs_with_the_line_that_is_named(
+    corral: Corral, repo: Repo, elsewhere: Elsewhere
+) -> None:
+    words = ("--agent", "mine", "--retries", "0", "--check", f"bash -c '{elsewhere.tool} && {elsewhere.python}'")
+    refused = corral.run(repo, "t", *words)
+    assert refused.code == 2, refused
+    assert f"`{elsewhere.tool}` is on this machine, but not in the box" in refused.err
+    assert corral("ls", "--json").json == []
+    outcome = corral.run(repo, "t", *words, *(word for path in READ.findall(refused.err) for word in ("--read", path)))
+    assert outcome.code == 0, (refused, outcome)
+    listed = re.search(r"\[scope\] read = \[.*?\]", refused.err)
+    assert listed, refused
+    corral.config(listed.group().replace("] ", "]\n", 1))
+    outcome = corral.run(repo, "t", *words)
+    assert outcome.code == 0, outcome
+
+
+def test_without_a_box_all_is_there(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    bare = ("--allow-unsandboxed", "--require-sandbox", "none")
+    outcome = corral.run(repo, "t", "--agent", "mine", "--explain-scope", *bare, "--check", f"{elsewhere.tool}")
+    assert outcome.code == 0, outcome
+
+
+@pytest.mark.parametrize(
+    "command", ['"sh", "-c", "{0.tool} {{prompt}}"', '"env", "A=1", "{0.tool}"', '"python3", "-c", "1", "{0.tool}"']
+)
+def test_the_second_program_of_an_agent(corral: Corral, repo: Repo, elsewhere: Elsewhere, command: str) -> None:
+    corral.config(f"[agents.other]\ncommand = [{command.format(elsewhere)}]")
+    refused = corral.run(repo, "t", "--agent", "other")
+    assert refused.code == 2, refused
+    assert f"`{elsewhere.tool}` is on this machine, but not in the box" in refused.err
+    assert f"--read {elsewhere.environment}" in refused.err
+
+
+def test_a_flow_says_where(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    flow = repo.folder / "f.yaml"
+    flow.write_text(
+        f"nodes:\n  a:\n    run: {elsewhere.tool}\n  b:\n    task: t\n    agent: mine\n    checks: ['sh -c {elsewhere.python}']\n"
+    )
+    outcome = corral("flow", "check", str(flow), cwd=repo.folder)
+    assert outcome.code == 2, outcome
+    assert "f.yaml:3:" in outcome.err + outcome.out
+    assert "f.yaml:7:" in outcome.err + outcome.out
+
+
+def test_what_was_not_seen_before_is_hinted_at_after(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    check = f'TOOL="{elsewhere.tool}"; $TOOL'
+    outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--check", check)
+    assert outcome.attempt["error"]["class"] == "check_failed", outcome
+    assert "--read PATH" in outcome.attempt["error"]["hint"]
+    corral.agent("other", f'TOOL="{elsewhere.tool}"; $TOOL')
+    outcome = corral.run(repo, "t", "--agent", "other", "--retries", "0")
+    assert "--read PATH" in outcome.attempt["error"]["hint"], outcome

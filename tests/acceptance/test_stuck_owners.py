@@ -1,0 +1,137 @@
+"""A process that hangs loses its runs when their lease is out: they are stopped, halted, resumed; nothing runs twice."""
+
+import contextlib
+import signal
+import sqlite3
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.rig.command import Corral, Going
+from tests.rig.person import Person
+from tests.rig.repository import Repo
+from tests.rig.tagged import tagged
+from tests.rig.waiting import until
+
+SLEEPS = """
+[[step]]
+write = "half.txt"
+text = "half"
+[[step]]
+spend = 0.01
+[[step]]
+say = "half done"
+[[step]]
+run = "if test -e rest.txt; then exit 0; fi; echo rest > rest.txt; sleep 600"
+[[step]]
+write = "whole.txt"
+text = "whole"
+"""
+
+
+pytestmark = pytest.mark.slow  # left out of `make quick`
+
+
+@pytest.fixture
+def repo(corral: Corral) -> Repo:
+    return corral.repo()
+
+
+@contextlib.contextmanager
+def stuck(corral: Corral, repo: Repo) -> Generator[tuple[Going, str]]:
+    """Start a run and stop its process by a signal while its agent works."""
+    agent = corral.script(SLEEPS)
+    corral("ls")  # makes what a test wrote the user's own
+    with corral.going("run", "a task", "--repo", repo.folder, "--agent", agent, "--json") as going:
+        corral.until_said("half done")
+        run = corral("ls", "--json").json[0]["run"]
+        until(lambda: list(corral.home.glob("workspaces/*/work/rest.txt")), "the agent sleeps")
+        going.signal(signal.SIGSTOP)
+        yield going, run
+
+
+def stored(corral: Corral, sql: str) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db", isolation_level=None)) as database:
+        return database.execute(sql).fetchall()
+
+
+def let_lease_run_out(corral: Corral) -> None:
+    stored(corral, "UPDATE runs SET lease_until = 1")
+
+
+def wakes_up_and_leaves(corral: Corral, going: Going) -> None:
+    """Wake the old owner: it ends by itself, says why, and changes nothing."""
+    before = (stored(corral, "SELECT * FROM runs"), stored(corral, "SELECT * FROM events"))
+    going.signal(signal.SIGCONT)
+    outcome = going.end()
+    assert outcome.code == 1, outcome
+    assert "another process has taken over run" in outcome.err
+    assert "corral itself failed" not in outcome.err
+    assert (stored(corral, "SELECT * FROM runs"), stored(corral, "SELECT * FROM events")) == before
+
+
+def test_resume_takes_a_stuck_run_over_and_the_old_process_does_nothing_more(corral: Corral, repo: Repo) -> None:
+    with stuck(corral, repo) as (going, run):
+        early = corral("resume", run)
+        assert early.code == 2, early
+        assert f"process {going.process.pid}" in early.err
+        assert "SIGSTOP" in early.err
+        assert "--force" in early.err
+        let_lease_run_out(corral)
+        assert "does not answer" in corral("show", run).out
+        outcome = corral("resume", run, "--json")
+        assert (outcome.code, outcome.json["status"]) == (0, "done"), outcome
+        wakes_up_and_leaves(corral, going)
+    first, second = outcome.json["nodes"][0]["attempts"]
+    assert (first["status"], second["status"]) == ("stopped", "done")
+    assert {"half.txt", "rest.txt"} <= set(first["files_changed"])
+    assert repo.read(second["commit"], "whole.txt") == "whole"
+    assert stored(corral, "SELECT epoch FROM runs") == [(2,)]
+    assert stored(corral, "SELECT count(*) FROM slots") == [(0,)]
+    assert stored(corral, "SELECT count(*) FROM ledger WHERE settled IS NULL") == [(0,)]
+    assert not tagged(f"CORRAL_ATTEMPT={run}")
+    assert corral.leavings() == []
+
+
+def test_stop_takes_a_stuck_run_after_its_lease_and_says_what_it_waits_for(corral: Corral, repo: Repo) -> None:
+    with stuck(corral, repo) as (going, run), corral.going("stop", run, "--json") as stopping:
+        assert stopping.process.stderr
+        line = stopping.process.stderr.readline().decode()
+        assert f"process {going.process.pid}" in line
+        assert "--force" in line
+        assert tagged(f"CORRAL_ATTEMPT={run}")
+        let_lease_run_out(corral)
+        outcome = stopping.end()
+        assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
+        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        wakes_up_and_leaves(corral, going)
+    attempt = outcome.attempt
+    assert repo.read(attempt["branch"], "rest.txt") == "rest"
+    assert repo.refs(f"refs/corral/snapshots/{attempt['id']}")
+    assert attempt["cost"]["usd"] == 0.01
+    assert stored(corral, "SELECT count(*) FROM slots") == [(0,)]
+
+
+def test_stop_with_force_does_not_wait_for_the_lease(corral: Corral, repo: Repo) -> None:
+    with stuck(corral, repo) as (going, run):
+        outcome = corral("stop", run, "--force", "--json")
+        assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
+        wakes_up_and_leaves(corral, going)
+
+
+def test_the_lease_of_a_process_that_hangs_runs_out_by_itself(corral: Corral, repo: Repo) -> None:
+    with stuck(corral, repo) as (going, run):
+        outcome = corral("halt")
+        assert outcome.code == 0, outcome
+        assert "1 run stopped" in outcome.out
+        assert corral("show", run, "--json").json["status"] == "stopped"
+        wakes_up_and_leaves(corral, going)
+
+
+def test_an_ordinary_user_takes_a_stuck_run_over(person: Person) -> None:
+    with stuck(person, person.repo()) as (going, run):
+        outcome = person("stop", run, "--force", "--json")
+        assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
+        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        wakes_up_and_leaves(person, going)

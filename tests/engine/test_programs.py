@@ -1,0 +1,107 @@
+"""Which commands are sure to start a program that the box does not show, and what is told then."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from corral.engine.planning.programs import Surroundings, refuse_missing
+from corral.errors import BadRequest
+from corral.world.sandbox import visible
+from corral.world.sandbox.visible import Shown
+from tests.rig.elsewhere import Elsewhere
+
+SYSTEM_PATH = ":".join(visible.SYSTEM_PATH)
+READ = re.compile(r"--read (\S+?)(?=,|\s)")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return Elsewhere(tmp_path / "away", tmp_path / "home")
+
+
+@pytest.fixture
+def around(tmp_path: Path, elsewhere: Elsewhere) -> Surroundings:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    for name, first in (("run.sh", str(elsewhere.tool)), ("plain.sh", "/bin/sh")):
+        (folder / name).write_text(f"#!{first}\n")
+        (folder / name).chmod(0o755)
+    return Surroundings(folder=folder, shown=Shown(), search=SYSTEM_PATH)
+
+
+REFUSED = {
+    "first": "{0.python} -m pytest -q",
+    "after a variable": "A=1 {0.tool}",
+    "in bash": "bash -c 'cd . && {0.tool}'",
+    "after env": "env A=1 {0.tool} x",
+    "after cd": "cd . && {0.tool}",
+    "in a pipe": "{0.tool} | cat",
+    "behind wrappers": "nice -n 3 timeout 9 {0.tool}",
+    "by xargs": "echo a | xargs {0.tool}",
+    "at home": "~/bin/own",
+    "by HOME": '"$HOME/bin/own" x',
+    "by a link": "{0.linked}",
+    "by its first line": "./run.sh",
+    "as a script": "sh {0.tool}",
+    "on PATH alone": "cat a.txt && own",
+    "sourced": ". {0.tool} && true",
+}
+FINE = {
+    "data": "grep -c a a.txt {0.real}; true",
+    "a number": "echo 1 2>{0.tool}",
+    "a word": "echo {0.tool} http://a{0.tool}",
+    "a fallback": "{0.tool} || true",
+    "looked for": "test ! -e {0.tool}",
+    "not reached": "if false; then {0.tool}; fi",
+    "a function": "own() {{ true; }}; own",
+    "made by the command": "mkdir -p {0.tool.parent} && cp /bin/true {0.tool} && {0.tool}",
+    "in the workspace": "chmod +x plain.sh && ./plain.sh",
+}
+
+
+@pytest.mark.parametrize("kind", list(REFUSED))
+def test_it_is_refused_and_the_line_that_is_named_helps(
+    around: Surroundings, elsewhere: Elsewhere, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{elsewhere.own.parent}:{SYSTEM_PATH}")
+    check = REFUSED[kind].format(elsewhere)
+    with pytest.raises(BadRequest, match="on this machine, but not in the box") as refused:
+        refuse_missing("--check", check, around)
+    hint = str(refused.value.hint)
+    shown = Shown(places=tuple(map(Path, READ.findall(hint))))
+    assert shown.places, hint
+    assert all(path.resolve() == path for path in shown.places), "a scope takes no links"
+    if named := re.search(r"name it (\S+?),", hint):
+        check = re.sub(r"~/bin/own|\"\$HOME/bin/own\"|\S*/links/linked|\bown$", named.group(1), check)
+    refuse_missing("--check", check, Surroundings(folder=around.folder, shown=shown, search=SYSTEM_PATH))
+
+
+@pytest.mark.parametrize("kind", list(FINE))
+def test_what_may_be_right_is_not_refused(around: Surroundings, elsewhere: Elsewhere, kind: str) -> None:
+    refuse_missing("--check", FINE[kind].format(elsewhere), around)
+
+
+def test_what_a_setup_may_install_is_not_refused(around: Surroundings, elsewhere: Elsewhere) -> None:
+    prepared = Surroundings(
+        folder=around.folder, shown=around.shown, search=SYSTEM_PATH, setup=f"python3 -m venv {elsewhere.environment}"
+    )
+    for check in ("~/bin/own", "./run.sh", "own", str(elsewhere.tool)):
+        refuse_missing("--check", check, prepared)
+
+
+def test_a_path_into_the_checkout_is_named_from_its_top(around: Surroundings) -> None:
+    with pytest.raises(BadRequest) as refused:
+        refuse_missing("--check", f"{around.folder}/plain.sh", around)
+    assert refused.value.hint == "name it from the top of the repository: ./plain.sh"
+
+
+def test_the_python_that_runs_this_is_found_whole(around: Surroundings) -> None:
+    """A real virtual environment: what is named suffices for its interpreter, by whatever links it is reached."""
+    with pytest.raises(BadRequest) as refused:
+        refuse_missing("--check", f"{sys.executable} -m pytest", around)
+    shown = Shown(places=tuple(map(Path, READ.findall(str(refused.value.hint)))))
+    assert shown.lacks(Path(sys.executable), {}) is None

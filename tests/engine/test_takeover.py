@@ -1,0 +1,141 @@
+"""Runs that change hands: what is taken along, what blocks it, what is told."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from corral.engine.engine import Engine
+from corral.engine.looking import document
+from corral.errors import BadRequest, CorralError, StoreTrouble
+from corral.flow import AgentChoice, Task
+from corral.model import RunPlan, RunRecord
+from corral.rules import strategies
+from corral.world.git import locked
+from corral.world.store import opening, slots
+from corral.world.store.children import Child, Lineage
+from corral.world.store.slots import Mine
+from tests.rig.waiting import until
+
+PLAN = RunPlan(
+    flow=strategies.single(Task(prompt="do"), AgentChoice("a")), repo="/r", git_dir="/r/.git", base=None, into=None
+)
+ELSEWHERE = "another-machine/boot/1/1"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Generator[Engine]:
+    opened = Engine(tmp_path)
+    yield opened
+    opened.close()
+
+
+def add(engine: Engine, run: str, owner: str, lease_seconds: float) -> None:
+    until_ = time.time() + lease_seconds
+    record = RunRecord(
+        id=run, status="running", reason=None, plan=PLAN, created=1.0, owner=owner, lease_until=until_
+    )  # fmt: skip
+    engine.store.add_run(record)
+
+
+def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, -1)
+    for run, owner in (("aaa2", ELSEWHERE), ("aaa3", "third-machine/boot/1/1")):
+        add(engine, run, owner, 15)
+        Lineage(engine.store).add(
+            Child(run=run, root="aaa1", parent="aaa1", node="main", attempt="aaa1-1", depth=1, budget_usd=None, at=1.0)
+        )
+    assert engine.drives.take_over("aaa1")
+    owners = [engine.store.run(run).owner for run in ("aaa1", "aaa2", "aaa3")]
+    assert owners == [engine.owner, engine.owner, "third-machine/boot/1/1"]
+    assert [engine.store.epoch(run) for run in ("aaa1", "aaa2", "aaa3")] == [2, 2, 1]
+
+
+def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, 3600)
+    with pytest.raises(BadRequest, match="driven by a process on another-machine") as told:
+        engine.drives.own("aaa1")
+    assert re.search(r"in 3[0-9]{3} s", told.value.hint)
+    assert "--force" in told.value.hint
+    assert engine.store.epoch("aaa1") == 1
+    engine.drives.own("aaa1", force=True)
+    assert (engine.store.run("aaa1").owner, engine.store.epoch("aaa1")) == (engine.owner, 2)
+
+
+def test_a_silent_owner_is_named_where_a_run_is_shown(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, -1)
+    assert "does not answer" in (document.build(engine.store, "aaa1").reason or "")
+
+
+def test_what_an_earlier_owner_holds_is_freed(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, -1)
+    old = Mine(run="aaa1", owner=ELSEWHERE, repo="/r")
+    with engine.store.transaction():
+        slots.hold(engine.store, old, "aaa1-1", "a")
+        engine.store.do(
+            "add_claim", space="/r", run="aaa1", attempt="aaa1-1", owner=ELSEWHERE, path="x", exclusive=1, at=1.0
+        )
+    slots.take_over(engine.store, Mine(run="aaa1", owner=engine.owner, repo="/r"))
+    assert engine.store.rows("slots") == []
+    assert engine.store.rows("claims", space="/r") == []
+
+
+HOLDS_LOCK = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+WRITES = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def stopped(program: str, file: Path) -> Generator[int]:
+    """Run a program until it holds a lock, then stop it by a signal."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        holder.send_signal(signal.SIGSTOP)
+        state = Path(f"/proc/{holder.pid}/stat")
+        until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+        try:
+            yield holder.pid
+        finally:
+            os.kill(holder.pid, signal.SIGKILL)
+
+
+def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -> None:
+    async def lock() -> None:
+        async with locked(tmp_path / "lock"):
+            raise AssertionError
+
+    with stopped(HOLDS_LOCK, tmp_path / "lock") as pid:
+        with pytest.raises(CorralError, match=f"process {pid} is stopped") as told:
+            asyncio.run(lock())
+        assert f"kill -9 {pid}" in told.value.hint
+
+
+def test_a_process_that_is_stopped_while_it_writes_is_named(engine: Engine) -> None:
+    file = engine.store.path
+    with stopped(WRITES, file) as pid, contextlib.closing(sqlite3.connect(file, timeout=0)) as database:
+        with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told, opening.translated(file):
+            database.execute("BEGIN IMMEDIATE")
+        assert f"kill -9 {pid}" in told.value.hint

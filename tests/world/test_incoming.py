@@ -1,0 +1,273 @@
+"""What agents' bundles may hold: hostile objects are refused in one line, with little memory and soon."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from corral.world.incoming import BY_OFFSET, MOST_PARENTS, read_pack
+from tests.rig.repository import GIT_ENV, Repo
+
+#: Takes a bundle over in a process of its own, whose children's memory is known: prints the error and the largest.
+TAKES = """
+import asyncio, json, resource, sys
+from pathlib import Path
+from corral.errors import CorralError
+from corral.world import collecting
+from corral.world.git import Repository
+repo, bundle, base = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+repository, told = Repository(repo, repo / ".git"), ""
+
+async def take():
+    await collecting.fetch(repository, bundle, ["HEAD:refs/corral/attempts/x"], base)
+    await repository.change_and_sha256(base, await repository.commit_of("refs/corral/attempts/x"))
+
+try:
+    asyncio.run(take())
+except CorralError as error:
+    told = str(error)
+print(json.dumps([told, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
+"""
+MOST_MB, MOST_SECONDS = 512, 60.0
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo.make(tmp_path / "repo")
+
+
+@pytest.fixture
+def theirs(repo: Repo, tmp_path: Path) -> Repo:
+    repo.git("clone", "--quiet", "--shared", str(repo.folder), str(tmp_path / "theirs"))
+    return Repo(tmp_path / "theirs")
+
+
+def bundle(theirs: Repo, commit: str, base: str) -> Path:
+    theirs.git("update-ref", "--no-deref", "HEAD", commit)
+    theirs.git("bundle", "create", "-q", "../work.bundle", "HEAD", f"^{base}")
+    return theirs.folder.parent / "work.bundle"
+
+
+def taken(repo: Repo, file: Path, base: str) -> str:
+    """Take a bundle over; return why it was refused, or nothing."""
+    began = time.monotonic()
+    words = [sys.executable, "-c", TAKES, str(repo.folder), str(file), base]
+    done = subprocess.run(words, capture_output=True, check=True, timeout=240)
+    told, memory_mb = json.loads(done.stdout)
+    assert memory_mb <= MOST_MB, told
+    assert time.monotonic() - began < MOST_SECONDS, told
+    assert "\n" not in told
+    assert not list((repo.folder / ".git" / "objects").glob("corral-*"))
+    assert not list((repo.folder / ".git" / "objects" / "pack").glob("*.keep"))
+    assert bool(repo.refs("refs/corral")) is (told == ""), told
+    return told
+
+
+def stored(repo: Repo, kind: str, content: bytes) -> str:
+    words = ["git", "hash-object", "-t", kind, "-w", "--literally", "--stdin"]
+    done = subprocess.run(words, cwd=repo.folder, env=GIT_ENV, input=content, capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def tree(repo: Repo, *entries: tuple[str, str, str]) -> str:
+    return stored(
+        repo, "tree", b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(each) for mode, name, each in entries)
+    )
+
+
+def committed(theirs: Repo, root: str) -> str:
+    return theirs.git("commit-tree", root, "-p", "HEAD", "-m", "hostile")
+
+
+def tree_bomb(theirs: Repo) -> str:
+    inner = tree(theirs, *[("100644", f"f{n}", stored(theirs, "blob", b"x\n")) for n in range(10)])
+    for _ in range(9):
+        inner = tree(theirs, *[("40000", f"d{n}", inner) for n in range(10)])
+    return committed(theirs, inner)
+
+
+def nested(theirs: Repo) -> str:
+    inner = tree(theirs, ("100644", "f", stored(theirs, "blob", b"x\n")))
+    for _ in range(2500):
+        content = b"40000 d\0" + bytes.fromhex(inner)
+        inner = _loose(theirs, "tree", content)
+    return committed(theirs, inner)
+
+
+def _loose(repo: Repo, kind: str, content: bytes) -> str:
+    """Store an object without starting git."""
+    whole = f"{kind} {len(content)}\0".encode() + content
+    name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+    file = repo.folder / ".git" / "objects" / name[:2] / name[2:]
+    file.parent.mkdir(exist_ok=True)
+    if not file.exists():
+        file.write_bytes(zlib.compress(whole, 1))
+    return name
+
+
+def many_parents(theirs: Repo) -> str:
+    who = "Person <person@example.org> 1700000000 +0000"
+    root = theirs.git("rev-parse", "HEAD^{tree}")
+    parents = f"parent {theirs.head}\n" * 1_000_000
+    return stored(theirs, "commit", f"tree {root}\n{parents}author {who}\ncommitter {who}\n\nx\n".encode())
+
+
+def some_parents(theirs: Repo) -> str:
+    who = "Person <person@example.org> 1700000000 +0000"
+    root = theirs.git("rev-parse", "HEAD^{tree}")
+    parents = f"parent {theirs.head}\n" * (MOST_PARENTS + 1)
+    return stored(theirs, "commit", f"tree {root}\n{parents}author {who}\ncommitter {who}\n\nx\n".encode())
+
+
+def long_name(theirs: Repo) -> str:
+    blob = stored(theirs, "blob", b"x\n")
+    return committed(theirs, _loose(theirs, "tree", b"100644 " + b"n" * 100_000 + b"\0" + bytes.fromhex(blob)))
+
+
+def submodule(words: str) -> Callable[[Repo], str]:
+    def make(theirs: Repo) -> str:
+        return theirs.commit({".gitmodules": words})
+
+    return make
+
+
+HOSTILE: dict[str, tuple[Callable[[Repo], str], str]] = {
+    "tree bomb": (tree_bomb, "paths, more than"),
+    "nested": (nested, "a path of"),
+    "many parents": (many_parents, "a commit object of more than"),
+    "some parents": (some_parents, "parents"),
+    "long name": (long_name, "a path of"),
+    "submodule name": (submodule('[submodule "../.."]\n\tpath = a\n\turl = b\n'), ".gitmodules"),
+    "submodule url": (submodule('[submodule "a"]\n\tpath = a\n\turl = --upload-pack=x\n'), ".gitmodules"),
+    "submodule path": (submodule('[submodule "a"]\n\tpath = -x\n\turl = b\n'), ".gitmodules"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_objects_are_refused_in_one_line(repo: Repo, theirs: Repo, kind: str) -> None:
+    make, words = HOSTILE[kind]
+    base = repo.head
+    told = taken(repo, bundle(theirs, make(theirs), base), base)
+    assert told
+    assert words in told
+
+
+def entry(kind: int, content: bytes, size: int, back: int = 0) -> bytes:
+    """Write an entry of a pack; as a difference to the one `back` bytes before it where that is said."""
+    head, rest = bytearray(), size >> 4
+    head.append((kind << 4) | (size & 15) | (0x80 if rest else 0))
+    while rest:
+        head.append((rest & 0x7F) | (0x80 if rest >> 7 else 0))
+        rest >>= 7
+    if kind == BY_OFFSET:
+        parts = [back & 0x7F]
+        back >>= 7
+        while back:
+            back -= 1
+            parts.append(0x80 | (back & 0x7F))
+            back >>= 7
+        head += bytes(reversed(parts))
+    return bytes(head) + zlib.compress(content)
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number >> 7:
+        out.append((number & 0x7F) | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+@pytest.mark.slow
+def test_objects_that_swell_when_they_are_unpacked_are_refused(repo: Repo, tmp_path: Path) -> None:
+    size = 60_000
+    pack, last = bytearray(b"PACK" + (2).to_bytes(4) + (5).to_bytes(4)), 12
+    pack += entry(3, b"x" * size, size)
+    for _ in range(4):  # each a hundred times the one before: 6 TB in the end
+        copied = min(size, 0xFFFF)
+        delta = varint(size) + varint(copied * 100) + (b"\xb0" + copied.to_bytes(2, "little")) * 100
+        place = len(pack)
+        pack += entry(BY_OFFSET, delta, len(delta), place - last)
+        last, size = place, copied * 100
+    pack += hashlib.sha1(bytes(pack), usedforsecurity=False).digest()
+    file = tmp_path / "work.bundle"
+    file.write_bytes(b"# v2 git bundle\n" + b"1" * 40 + b" HEAD\n\n" + bytes(pack))
+    assert taken(repo, file, repo.head)
+
+
+def test_a_commit_that_an_agent_was_not_given_is_not_its_result(repo: Repo, theirs: Repo) -> None:
+    base = repo.head
+    repo.git("checkout", "--quiet", "-b", "private")
+    private = repo.commit({"private.txt": "not for agents\n"})
+    repo.git("checkout", "--quiet", "main")
+    own = theirs.commit({"own.txt": "x\n"})
+    file = bundle(theirs, own, base)
+    file.write_bytes(file.read_bytes().replace(own.encode() + b" HEAD", private.encode() + b" HEAD"))
+    assert "was not given" in taken(repo, file, base)
+    # as a parent, and as the content of a file, its own commit around it
+    as_parent = theirs.git("commit-tree", f"{own}^{{tree}}", "-p", base, "-p", private, "-m", "x")
+    blob = repo.git("rev-parse", f"{private}:private.txt")
+    as_file = committed(theirs, tree(theirs, ("100644", "stolen", blob)))
+    for commit in (as_parent, as_file):
+        file.write_bytes(
+            f"# v2 git bundle\n-{base}\n{commit} HEAD\n\n".encode() + packed(theirs, commit, base, {private, blob})
+        )
+        assert "was not given" in taken(repo, file, base)
+
+
+def packed(theirs: Repo, commit: str, base: str, without: set[str]) -> bytes:
+    """Return a pack of all that is new in a commit but for some objects."""
+    lines = theirs.git("rev-list", "--objects", commit, f"^{base}").splitlines()
+    names = "".join(f"{line[:40]}\n" for line in lines if line[:40] not in without)
+    words = ["git", "pack-objects", "-q", "--stdout"]
+    done = subprocess.run(words, cwd=theirs.folder, env=GIT_ENV, input=names.encode(), capture_output=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_what_earlier_commits_had_may_come_back(repo: Repo, theirs: Repo) -> None:
+    repo.commit({"a.txt": "other\n", "sub/c.txt": "c\n"})
+    base = repo.commit({"a.txt": "newest\n"})
+    repo.git("repack", "--quiet", "-adb")
+    theirs.git("fetch", "--quiet", "origin")
+    theirs.git("reset", "--quiet", "--hard", base)
+    theirs.git("mv", "src/b.txt", "moved.txt")
+    done = theirs.commit({"a.txt": "one\n"})
+    assert taken(repo, bundle(theirs, done, base), base) == ""
+
+
+@pytest.mark.slow
+def test_long_histories_and_large_files_are_taken(repo: Repo, theirs: Repo) -> None:
+    base = repo.commit({f"many/f{number}": f"{number}\n" for number in range(3000)})
+    theirs.git("pull", "--quiet", "--ff-only", "origin", "main")
+    commits = ""
+    for number in range(80):
+        after = f"from {base}\n" if not number else ""
+        commits += f"commit refs/heads/main\ncommitter P <p@example.org> {number} +0000\ndata 1\nx\n{after}"
+        commits += f"M 644 inline many/f{number}\ndata 8\nchanged\n"
+    words = ["git", "fast-import", "--quiet", "--force"]
+    subprocess.run(words, cwd=theirs.folder, env=GIT_ENV, input=commits.encode(), check=True)
+    theirs.git("reset", "--quiet", "--hard", "main")
+    lines = "".join(f"line {number}\n" for number in range(1_000_000))
+    done = theirs.commit({"large.txt": lines * 4, "large.bin": "\0" * (100 << 20)})
+    file = bundle(theirs, done, base)
+    assert taken(repo, file, base) == ""
+    assert repo.git("rev-parse", "refs/corral/attempts/x") == done
+
+
+def test_the_kinds_of_objects_are_read_from_a_pack(repo: Repo) -> None:
+    for number in range(5):
+        repo.commit({"a.txt": "".join(f"{line}\n" for line in range(200 + number))})
+    repo.git("repack", "--quiet", "-ad")
+    (index,) = (repo.folder / ".git" / "objects" / "pack").glob("*.idx")
+    names = {1: "commit", 2: "tree", 3: "blob"}
+    listed = repo.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)")
+    found = {name: names[kind] for name, kind in read_pack(index, 20).kinds.items()}
+    assert found == dict(line.split() for line in listed.splitlines())
