@@ -122,6 +122,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
     address: tuple[str, ...] = ()  #: environment variables that say where its provider is
     hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
+    needless_hosts: tuple[str, ...] = ()  #: for updates and telemetry: it asks for them and works without them
     provider: Provider | None = None
     form: Form | None = None
     login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box

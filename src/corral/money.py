@@ -116,6 +116,7 @@ class Line(Struct, frozen=True, kw_only=True):
     owner: str
     reserved: float
     at: float
+    least: float = 0.0  #: that attempts like it cost here
     account: str | None = None
     model: str | None = None
     role: str | None = None
@@ -183,11 +184,12 @@ class Room(Struct, frozen=True, kw_only=True):
     def left(self) -> float:
         return self.limit.usd - self.spent - self.reserved
 
-    def grant(self, usd: float, expected: Expected) -> float | None:
+    def grant(self, usd: float, expected: Expected, least: float = 0.0) -> float | None:
         """Return how much of an expected price can be reserved; None: the attempt may not start.
 
         An attempt takes less than its expected price only where it is alone in its run: as its price is a mere
-        assumption, or more than the whole limit. It is stopped when that is spent.
+        assumption or more than the whole limit, and attempts like it have cost as little as is left (`least`), or
+        none ever less than the limit. It is stopped when that is spent.
         """
         whole, left = self.limit.usd, self.left
         if self.limit.window == "halt" or (expected != "fixed" and left <= TINY):
@@ -197,15 +199,16 @@ class Room(Struct, frozen=True, kw_only=True):
         if expected == "fixed":
             return None
         if self.limit.window in ("node", "run"):
-            return left if not self.others and (expected == "assumed" or usd > whole) else None
+            may_do = (expected == "assumed" or usd > whole) and not left < least <= whole
+            return left if may_do and not self.others else None
         return whole if usd > whole and left >= whole - TINY else None
 
-    def may_wait(self, usd: float, expected: Expected) -> bool:
+    def may_wait(self, usd: float, expected: Expected, least: float = 0.0) -> bool:
         """Tell whether others at work may give back enough when they end."""
         if not self.others:
             return False
         freed = Room(limit=self.limit, spent=self.spent, reserved=max(0.0, self.reserved - self.at_work))
-        return freed.grant(usd, expected) is not None
+        return freed.grant(usd, expected, least) is not None
 
 
 class Refusal(Struct, frozen=True):

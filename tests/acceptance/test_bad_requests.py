@@ -153,3 +153,12 @@ def test_a_run_that_is_over_is_neither_resumed_nor_stopped_again(ready: Corral, 
     assert stopped.code == 0
     assert "over already" in stopped.err
     assert ready("show", "@last", "--json").json["status"] == "done"
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "[" + ".".join(["a"] * 5000) + "]\nb = 1"])
+def test_settings_that_are_nested_too_deep_are_refused(corral: Corral, text: str) -> None:
+    repo = corral.repo(files={"corral.toml": text + "\n"})
+    outcome = corral.run(repo, "t", "--agent", "scripted:none.toml")
+    assert outcome.code == 2, outcome
+    assert "corral.toml" in outcome.err
+    assert "hint: " in outcome.err

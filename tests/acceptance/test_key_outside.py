@@ -74,7 +74,9 @@ def test_a_key_that_stands_in_the_settings(corral: Corral, repo: Repo, model: Sc
 def test_the_real_codex(corral: Corral, repo: Repo, model: ScriptedModel, net: str | None) -> None:
     give(corral, "codex", "OPENAI_API_KEY", {"OPENAI_BASE_URL": model.url + "/v1"})
     corral.env["OPENAI_API_KEY"] = REAL
-    outside(repo, corral.run(repo, "look", "--agent", "codex:gpt-5", *(["--net", net] if net else [])), model)
+    outcome = corral.run(repo, "look", "--agent", "codex:gpt-5", *(["--net", net] if net else []))
+    outside(repo, outcome, model)
+    assert outcome.attempt["sandbox"].get("violations", []) == []  # hosts that it does not need are no violations
 
 
 @pytest.mark.slow

@@ -185,7 +185,7 @@ def test_over_budget_with_a_warning_where_settings_say_so(corral: Corral) -> Non
 
     play(work())
     entries = {entry["id"]: entry for entry in corral("inbox", "--all", "--json").json}
-    assert entries["1"]["answer"] == "raise 0.30"
+    assert entries["1"]["answer"] == "raise 0.50"  # its whole price
 
 
 def test_budgets_are_set_hold_and_are_reset(corral: Corral) -> None:

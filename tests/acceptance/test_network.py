@@ -1,5 +1,6 @@
 """What an agent reaches: its own provider and what was named; all else is refused, and told."""
 
+import json
 import socket
 import threading
 from collections.abc import Generator
@@ -235,3 +236,33 @@ def test_an_ordinary_user_is_connected_alike(person: Person, server: Upstream) -
     assert outcome.attempt["output"].count("hello") == 1
     assert refused_hosts(outcome) == [f"127.0.0.1:{other.port}"]
     assert Path(person.home).exists()
+
+
+# --- a failure of our own making
+
+
+ACP = """\
+import json, socket, sys
+proxy = socket.create_connection(("127.0.0.1", 8118))
+proxy.sendall(b"CONNECT api.mistral.example:443 HTTP/1.1\\r\\n\\r\\n")
+status = proxy.recv(4096).decode().split("\\r\\n")[0].partition(" ")[2]
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"result": {"protocolVersion": 1}}
+    if asked["method"] == "session/new":
+        answer = {"error": {"code": -32000, "message": status}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["command", "acp"])
+def test_an_attempt_that_fails_for_a_refusal_of_ours_is_denied(corral: Corral, repo: Repo, kind: str) -> None:
+    if kind == "acp":
+        corral.config(f'[agents.mine]\noutput = "acp"\ncommand = ["python3", "-c", {json.dumps(ACP)}]\n')
+    else:
+        corral.agent("mine", f"{CURL} https://api.mistral.example")
+    outcome = corral.run(repo, "x", "--agent", "mine")
+    (attempt,) = outcome.json["nodes"][0]["attempts"]  # the same again would end the same
+    assert attempt["error"]["class"] == "denied", attempt["error"]
+    assert "api.mistral.example" in attempt["error"]["message"]
+    assert "--net api.mistral.example" in attempt["error"]["hint"]

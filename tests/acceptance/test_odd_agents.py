@@ -1,7 +1,6 @@
 """Whatever an agent prints or does to its workspace, its work ends on a branch, and soon."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -70,9 +69,9 @@ ODD = {
     "filter-sleeps": "printf '[filter \"f\"]\\n\\tclean = sleep 600\\n' >> ~/.gitconfig; echo '* filter=f' > .gitattributes",
     "hooks": "git config --global core.hooksPath /tmp/hooks; mkdir -p /tmp/hooks; printf '#!/bin/sh\\nsleep 600' > /tmp/hooks/pre-commit; chmod +x /tmp/hooks/pre-commit",
     # amounts
-    "many-folders": "seq 40000 | sed 's,.*,m/&,' | xargs mkdir -p",
+    "many-folders": "seq 20000 | sed 's,.*,m/&,' | xargs mkdir -p",
     "sparse-file": "truncate -s 25G sparse.bin",
-    "deep-folders": "python3 -c \"import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('f','w')\"",
+    "deep-folders": "python3 -c \"import os\nfor _ in range(2100): os.mkdir('d'); os.chdir('d')\nopen('f','w')\"",
 }  # fmt: skip
 
 
@@ -97,5 +96,45 @@ def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
     assert lost == {}, time.monotonic() - began
     modes = repo.git("ls-tree", "-r", found["setuid"]["attempts"][-1]["branch"], "tool")
     assert modes.startswith("100755")
-    assert Path(corral.home).exists()
-    assert corral("restore", found["file-git" if "file-git" in found else "file-GIT"]["attempts"][-1]["id"]).code == 0
+
+
+def test_work_that_cannot_be_collected_is_kept_and_restore_names_it(corral: Corral) -> None:
+    repo = corral.repo()
+    hostile = """printf '[submodule "../.."]\\n\\tpath = a\\n\\turl = b\\n' > .gitmodules; echo work > work.txt"""
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", hostile), "--retries", "0")
+    assert outcome.code == 1, outcome
+    error = outcome.attempt["error"]
+    assert ".gitmodules" in error["message"]
+    attempt = outcome.attempt["id"]
+    restored = corral("restore", attempt)
+    assert restored.code == 2, restored
+    assert ".gitmodules" in restored.err
+    (tree,) = corral.home.glob("workspaces/*/work")
+    assert str(tree) in restored.err
+    (tree / ".gitmodules").unlink()  # what a person would do
+    restored = corral("restore", attempt, "--json")
+    assert restored.code == 0, restored
+    assert repo.read(restored.json["branch"], "work.txt") == "work"
+
+
+@pytest.mark.parametrize("content", ["no bundle at all", "# v2 git bundle\\n\\nPACKnonsense"])
+def test_a_forged_bundle_ends_the_command_and_costs_no_work(corral: Corral, content: str) -> None:
+    repo = corral.repo()
+    forge = f"printf '{content}' > ../out/work.bundle; touch ../out/done"
+    # A process that outlives the agent would be ended; one that makes the collecting in the box fail is its own shell.
+    agent = corral.agent("mine", f"echo work > work.txt; {forge}; mkdir -p ../out/work.bundle.lock")
+    outcome = corral.run(repo, "t", "--agent", agent, "--retries", "0", timeout=100)
+    assert outcome.code == 0, outcome
+    assert repo.read(outcome.attempt["branch"], "work.txt") == "work"
+
+
+def test_nobody_else_may_enter_the_workspaces(corral: Corral) -> None:
+    corral.home.mkdir(mode=0o755)
+    (corral.home / "workspaces").mkdir(mode=0o755)
+    repo = corral.repo()
+    script = "cp /bin/true tool; chmod 4755 tool; stat -c %a ../../../workspaces > mode; echo x > x"
+    outcome = corral.run(
+        repo, "t", "--agent", corral.agent("mine", script), "--allow-unsandboxed", "--require-sandbox", "none"
+    )
+    assert outcome.code == 0, outcome
+    assert repo.read(outcome.attempt["commit"], "mode") == "700"

@@ -71,7 +71,9 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, agent: 
     assert (attempt["agent"], attempt["model"]) == (name, asked)
     assert attempt["tokens"] == {"input": 450, "output": 35, "cache_read": 30, "cache_write": 0}
     free = name == "ollama"
-    assert attempt["cost"]["source"] == ("reported" if free else "computed")  # from its tokens and the model's price
+    assert attempt["cost"]["source"] == (
+        "reported" if free else "metered"
+    )  # by its tokens on the way, and the model's price
     assert (attempt["cost"]["usd"] == 0.0) == free
     assert attempt["output"] == "Both are done."
     assert attempt["session"]

@@ -6,9 +6,11 @@ import pytest
 
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow  # each starts several boxes
 
+AT_WORK, PAID = "at-work-now", '{"usd": 0.08}'
 REPORTS = 'output = "jsonl"\ncost = "usd"'
 
 
@@ -43,11 +45,15 @@ def held(outcome: Outcome, limit: float, price: float) -> None:
 
 @pytest.fixture
 def repo(corral: Corral) -> Repo:
-    corral.config("[budget]\nunknown_cost_usd = 0.5")
     return corral.repo()
 
 
+def assume(corral: Corral, usd: float) -> None:
+    corral.config(f"[budget]\nunknown_cost_usd = {usd}")
+
+
 def test_a_flow_of_eight_whose_price_is_assumed(corral: Corral, repo: Repo) -> None:
+    assume(corral, 0.5)
     outcome = corral(*flow(corral, pays(corral, 0.5), 8, 1.0), "--repo", repo.folder)
     assert outcome.code == 4, outcome
     held(outcome, 1.0, 0.5)
@@ -57,3 +63,78 @@ def test_a_flow_of_eight_whose_price_is_assumed(corral: Corral, repo: Repo) -> N
     resumed = corral("resume", "@last", "--json")
     assert resumed.code == 0, resumed  # what is offered is enough for all that is left
     assert resumed.json["cost"]["usd"] == pytest.approx(4.0)
+
+
+def test_a_flow_whose_price_is_known_from_earlier_runs(corral: Corral, repo: Repo) -> None:
+    agent = pays(corral, 0.5)
+    for _ in range(3):
+        assert corral.run(repo, "t", "--agent", agent).code == 0
+    assume(corral, 0.01)  # what is known counts, not what is assumed
+    outcome = corral(*flow(corral, agent, 8, 1.0), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+
+
+@pytest.mark.parametrize("limit", ["per run", "day"])
+def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, limit: str) -> None:
+    assume(corral, 0.5)
+    corral("budget", "set", "--per-run" if limit == "per run" else "--per-day", "1.0")
+    outcome = corral(*flow(corral, pays(corral, 0.5), 8), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+
+
+@pytest.mark.parametrize("limit", ["per run", "its own"])
+def test_a_race_of_eight(corral: Corral, repo: Repo, limit: str) -> None:
+    assume(corral, 0.5)
+    own = ["--budget", "1.0"] if limit == "its own" else []
+    if limit == "per run":
+        corral("budget", "set", "--per-run", "1.0")
+    outcome = corral.run(repo, "t", "--agent", pays(corral, 0.5) + "*8", *own)
+    assert outcome.code == 0, outcome  # two were paid for, and one of them won
+    held(outcome, 1.0, 0.5)
+    assert corral("inbox", "--json").json == []
+
+
+def test_many_at_once_with_a_small_price(corral: Corral, repo: Repo) -> None:
+    assume(corral, 0.08)
+    outcome = corral(*flow(corral, pays(corral, 0.08), 16, 1.0, parallel=16), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.08)
+
+
+def test_a_cost_that_is_reported_in_steps(corral: Corral, repo: Repo) -> None:
+    assume(corral, 0.08)
+    outcome = corral(*flow(corral, pays(corral, 0.08, steps=8), 14, 1.0), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.08)
+
+
+def test_one_attempt_under_a_limit_below_its_price_is_stopped_in_flight(corral: Corral, repo: Repo) -> None:
+    """The overshoot is what one attempt spends after its last report: here all of it, as it reports once."""
+    agent = corral.agent("late", "echo x > x.txt; echo '{\"usd\": 0.5}'; sleep 600.29", REPORTS)
+    outcome = corral.run(repo, "t", "--agent", agent, "--budget", "0.01", "--retries", "0")
+    assert outcome.code == 4, outcome
+    assert outcome.attempt["cost"] == {"usd": 0.5, "source": "reported", "reserved_usd": 0.0}
+    assert "x.txt" in outcome.attempt["files_changed"]
+
+
+def test_a_flow_that_was_killed_spends_no_more_than_its_limit(corral: Corral, repo: Repo) -> None:
+    """What was at work when corral was killed is unknown: it stays reserved, and the run goes on within the rest."""
+    assume(corral, 0.08)
+    agent = corral.agent("pay", f"echo {AT_WORK}; sleep 600.31", REPORTS)
+    with corral.going(*flow(corral, agent, 16, 1.0), "--repo", str(repo.folder)) as run:
+        until(lambda: started(corral) == 8, "eight are at work")
+        run.process.kill()
+        run.process.wait()
+    (corral.config_file.parent / "pay.sh").write_text(f"#!/bin/sh\necho x > x.txt; echo {AT_WORK}; echo '{PAID}'\n")
+    over = corral("resume", "@last", "--json")
+    assert over.code == 4, over
+    cost = over.json["cost"]
+    assert (cost["usd"], cost["reserved_usd"]) == (pytest.approx(0.32), pytest.approx(0.64))
+    assert started(corral) == 12  # from outside: each one that started may have cost its price
+
+
+def started(corral: Corral) -> int:
+    """Count the agents that began to work, by the first thing they printed."""
+    return len({each["attempt"] for each in corral.events() if AT_WORK in each.get("line", "")})

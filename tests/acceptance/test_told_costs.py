@@ -54,3 +54,34 @@ def test_tokens_that_are_told_end_it_at_their_limit(corral: Corral, reader: str)
     repo, outcome = told(corral, reader, "--max-tokens", "1000")
     held(repo, outcome)
     assert "the limit of 1000 tokens" in outcome.attempt["error"]["message"]
+
+
+ABSURD = (
+    '{"usd": 1e308}',
+    '{"used": 1e30}',
+    '{"usd": -5, "used": -10000000}',
+    '{"used": 99999999999999999999, "usd": 0.1}',
+)
+
+
+def test_absurd_numbers_stay_in_their_attempt(corral: Corral) -> None:
+    """A flow of agents that print them, under a limit: each attempt ends, and money can be shown and spent after."""
+    repo, flow = corral.repo(), corral.root / "flow.yaml"
+    settings = 'output = "jsonl"\nresult = "answer"\ncost = "usd"\ntokens = "used"'
+    for place, printed in enumerate(ABSURD):
+        answer = """echo '{"answer": "x"}'"""
+        corral.agent(f"odd{place}", f"echo x > x{place}.txt; echo '{printed}'; {answer}", settings)
+    nodes = "".join(f"  n{place}: {{agent: odd{place}, task: do}}\n" for place in range(len(ABSURD)))
+    flow.write_text(f"name: odd\nnodes:\n{nodes}")
+    corral("budget", "set", "--per-day", "20")
+    outcome = corral("flow", "run", flow, "--repo", repo.folder, "--json")
+    assert outcome.code == 0, outcome
+    counts = [
+        each["attempts"][0]["tokens"]["input"] + each["attempts"][0]["tokens"]["output"]
+        for each in outcome.json["nodes"]
+    ]
+    assert all(0 <= count <= 2**53 for count in counts), counts
+    total = corral("cost", "--json").json["total"]
+    assert total == {"usd": 0.1, "source": "reported", "reserved_usd": 3.0}
+    assert "reserved for unknown cost" in corral("cost").out
+    assert corral.run(repo, "t", "--agent", "odd3").code == 0

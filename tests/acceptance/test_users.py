@@ -47,6 +47,8 @@ def test_an_ordinary_user_has_the_strict_box(person: Person) -> None:
     assert report.code == 0, report
     sandbox = next(part for part in report.json["parts"] if part["name"] == "sandbox")
     assert sandbox["found"].startswith(BOXED)
+    # Where no control group counts memory, it says so.
+    assert ("memory of a box is counted" in sandbox["found"]) == sandbox["found"].startswith("strict")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ FINE = {
     "not reached": "if false; then {0.tool}; fi",
     "a function": "own() {{ true; }}; own",
     "made by the command": "mkdir -p {0.tool.parent} && cp /bin/true {0.tool} && {0.tool}",
+    "read by a shell": "sh run.sh && bash ./run.sh",
     "in the workspace": "chmod +x plain.sh && ./plain.sh",
 }
 
@@ -105,3 +106,11 @@ def test_the_python_that_runs_this_is_found_whole(around: Surroundings) -> None:
         refuse_missing("--check", f"{sys.executable} -m pytest", around)
     shown = Shown(places=tuple(map(Path, READ.findall(str(refused.value.hint)))))
     assert shown.lacks(Path(sys.executable), {}) is None
+
+
+def test_links_of_the_system_are_in_every_box(around: Surroundings) -> None:
+    linked = [path for path in Path("/usr/bin").iterdir() if path.is_symlink()]
+    behind = [path for path in linked if path.readlink().is_relative_to(visible.ALTERNATIVES) and path.exists()]
+    for program in behind:
+        refuse_missing("--check", str(program), around)
+        assert not [path for path in visible.needs(program, {}) if path.is_relative_to("/etc")]

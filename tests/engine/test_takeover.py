@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import re
 import signal
 import sqlite3
@@ -21,7 +20,7 @@ from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
 from corral.rules import strategies
 from corral.world.git import locked
-from corral.world.store import opening, slots
+from corral.world.store import slots
 from corral.world.store.children import Child, Lineage
 from corral.world.store.slots import Mine
 from tests.rig.waiting import until
@@ -62,7 +61,7 @@ def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
 
 def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 3600)
-    with pytest.raises(BadRequest, match="driven by a process on another-machine") as told:
+    with pytest.raises(BadRequest, match=r"driven by another process \(a process on another-machine\)") as told:
         engine.drives.own("aaa1")
     assert re.search(r"in 3[0-9]{3} s", told.value.hint)
     assert "--force" in told.value.hint
@@ -97,8 +96,11 @@ print("held", flush=True)
 sys.stdin.read()
 """
 WRITES = """
-import sqlite3, sys
+import os, sqlite3, sys
+from corral.world import custody
 database = sqlite3.connect(sys.argv[1], isolation_level=None)
+if len(sys.argv) > 2:
+    database.execute("UPDATE runs SET owner = ?", (custody.me(),))
 database.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()
@@ -106,10 +108,10 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def stopped(program: str, file: Path) -> Generator[int]:
+def stopped(program: str, file: Path, *more: str) -> Generator[int]:
     """Run a program until it holds a lock, then stop it by a signal."""
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", program, str(file), *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
@@ -119,7 +121,7 @@ def stopped(program: str, file: Path) -> Generator[int]:
         try:
             yield holder.pid
         finally:
-            os.kill(holder.pid, signal.SIGKILL)
+            holder.kill()
 
 
 def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -> None:
@@ -133,9 +135,23 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -
         assert f"kill -9 {pid}" in told.value.hint
 
 
-def test_a_process_that_is_stopped_while_it_writes_is_named(engine: Engine) -> None:
+def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(engine: Engine) -> None:
     file = engine.store.path
-    with stopped(WRITES, file) as pid, contextlib.closing(sqlite3.connect(file, timeout=0)) as database:
-        with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told, opening.translated(file):
-            database.execute("BEGIN IMMEDIATE")
+    with stopped(WRITES, file) as pid:
+        with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told:
+            engine.store.cool_down("a", 1.0, "no")
         assert f"kill -9 {pid}" in told.value.hint
+    with stopped(WRITES, file) as pid:
+        assert engine.drives.unblock(force=True) == 0.0  # it drives no run of ours: left alone
+        assert engine.store.blocked_by() == pid
+    for lease_seconds, force in ((-1, False), (3600, True)):
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            database.execute("DELETE FROM nodes")
+            database.execute("DELETE FROM runs")
+            database.commit()
+        add(engine, "aaa1", ELSEWHERE, lease_seconds)
+        with stopped(WRITES, file, "owns the run") as pid:
+            assert engine.store.blocked_by() == pid
+            assert (engine.drives.unblock() > 0) == (lease_seconds > 0)
+            assert engine.drives.unblock(force=force) == 0.0
+            assert engine.drives.take_over("aaa1", force=force)

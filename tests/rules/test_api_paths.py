@@ -101,3 +101,16 @@ def test_a_refusal_says_how_to_allow_it() -> None:
     long = api_paths("mine", "OPENAI_BASE_URL", ()).refusal("GET", "/" + "x" * 60_000)
     assert long
     assert len(long) < 600
+
+
+def test_an_agent_that_logs_in_passes_everything_and_what_is_free_stays_free() -> None:
+    paths = api_paths("claude", "ANTHROPIC_BASE_URL", (), everything=True)
+    for method, path, costs in (
+        ("GET", "/v1/files", False),
+        ("POST", "/v1/messages", True),
+        ("POST", "/v1/messages/batches", True),
+        ("POST", "/v1/messages/count_tokens", False),
+        ("POST", "/api/event_logging/batch", False),
+        ("POST", "/api/v1/chat/completions", True),
+    ):
+        assert (paths.refusal(method, path), paths.costs(method, path)) == (None, costs), path

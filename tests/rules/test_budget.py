@@ -117,6 +117,12 @@ def test_a_quantile_is_one_of_the_values(values: list[float], part: float) -> No
     assert found in values or found == 0.0
 
 
+def test_none_starts_with_less_than_such_attempts_are_known_to_cost() -> None:
+    assert room(spent=0.96).grant(1.0, "assumed", 0.08) is None
+    assert room(spent=0.96).grant(1.0, "assumed", 0.01) == pytest.approx(0.04)
+    assert room(usd=0.01).grant(1.0, "assumed", 0.5) == 0.01  # where the limit is below every price, one starts
+
+
 def test_what_stays_reserved_of_an_unknown_cost() -> None:
     assert budget.reserved_for_unknown(0.0, 3.0, Budget()) == 3.0
     assert budget.reserved_for_unknown(0.0, 0.0, Budget(unknown_cost_usd=0.7)) == 0.7

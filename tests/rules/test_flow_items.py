@@ -131,6 +131,7 @@ def test_every_combination_is_there_once_unless_it_is_excluded(
 @pytest.mark.parametrize(
     ("node", "words"),
     [
+        ("matrix: nosuch.output", "`matrix` of `n` names `nosuch`, which is not known there"),
         ("matrix: [a, b]", "1:29: `matrix` is a table of lists"),
         ("matrix: {os: linux}", "1:34: `os` of `matrix` is a list of values"),
         ("matrix: {os: []}", "`os` of `matrix` is a list of values"),
@@ -288,3 +289,41 @@ nodes:
 def test_an_input_that_is_no_list_is_found_where_it_is_used_as_one(value: str, wrong: bool) -> None:
     found = mistakes(f"inputs: {{v: {{default: {value}}}}}\nnodes: {{a: {{run: x, for_each: v}}}}")
     assert any("the input `v` is no list" in each for each in found) is wrong
+
+
+PLANNED = "nodes: {plan: {run: p, output: json}, a: {run: '{{matrix.os}}', needs: [plan], matrix: plan.output}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('[{"os": "x"}, {"os": "y"}]', ["os=x", "os=y"]),
+        ('{"os": ["x", "y"], "exclude": [{"os": "x"}], "include": [{"os": "z"}]}', ["os=y", "os=z"]),
+        ('{"os": "x"}', ["failed: bad_output: `plan.output`: `os` of the matrix is no list"]),
+        ('{"os": ["x"], "include": [3]}', ["failed: bad_output: `plan.output`: `include` and `exclude`"]),
+        ("[1]", ["failed: bad_output: `plan.output`: a matrix is a table of lists"]),
+        ("3", ["failed: bad_output: `plan.output`: it is no list"]),
+        ("{}", []),
+    ],
+)
+def test_a_matrix_that_an_earlier_node_makes(value: str, told: list[str]) -> None:
+    made = flow(PLANNED)
+    played = rehearse(made, None, read_stubs([f"plan={value}"], "", made))
+    found = [step.words for step in played.steps][1:]
+    assert len(found) == len(told), found
+    assert all(each.startswith(words) for each, words in zip(found, told, strict=True)), found
+
+
+def test_a_dry_run_makes_up_what_others_ask_of_an_output_without_a_shape() -> None:
+    made = flow("""
+nodes:
+  list-it: {run: x, output: json}
+  each: {needs: [list-it], for_each: list-it.output.files, run: "{{item.name.first}} {{list-it.output.other.deep}}"}
+  rows: {needs: [list-it], matrix: list-it.output.rows, run: "{{matrix.os}}"}
+  text: {needs: [list-it], run: "{{list-it.output}} {{list-it.output.other}}"}
+  same: {run: x, output: json}
+  flat: {needs: [same], for_each: same.output, run: "{{item}}"}
+""")
+    played = rehearse(made)
+    assert played.status == "done", played
+    assert {"each.0", "rows.0", "flat.0"} <= {step.node for step in played.steps}

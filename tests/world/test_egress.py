@@ -1,6 +1,7 @@
 """The way out of a box, seen by real clients and by hostile ones: what is allowed arrives, nothing else leaves."""
 
 import base64
+import contextlib
 import socket
 import ssl
 import threading
@@ -235,6 +236,152 @@ def test_a_greeting_in_many_small_records_hides_no_name() -> None:
         assert client.rest() == b""
         client.close()
     assert got == [b""]
+
+
+def in_tunnel(first: bytes, *then: bytes) -> tuple[bytes, bytes, Told]:
+    """Say something in a tunnel to up.test; return what arrived there, what came back, and what was told."""
+    got, told = list[bytes](), Told()
+
+    def serve(stream: Stream) -> None:
+        try:
+            got.append(stream.until(b"\r\n\r\n"))
+            switches = b"GET /switch " in got[0]
+            stream.send(b"HTTP/1.1 101 Switched\r\n\r\n" if switches else b"HTTP/1.1 200 OK\r\n\r\nhello")
+            if switches or b"Connection: close" not in got[0]:
+                got.append(stream.rest())
+        except (AssertionError, OSError):
+            got.append(stream._held)  # cut before there was a whole head
+
+    with (
+        Upstream(serve) as upstream,
+        serving(out([f"private:up.test:{upstream.port}"], told, names=Names(HERE))) as served,
+    ):
+        client = dial(served.port)
+        client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
+        client.until(b"\r\n\r\n")
+        back = b""
+        with contextlib.suppress(OSError):
+            for each in (first, *then):
+                client.send(each)
+            client.socket.shutdown(socket.SHUT_WR)
+            back = client.rest()
+        client.close()
+        served.empty()
+    return b"".join(got), back, [each for each in told if not each[2]]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost:evil.test:80\r\n\r\n",
+        b"GET http://evil.test/ HTTP/1.1\r\nHost: up.test\r\n\r\n",
+        b"GET http://up.test@evil.test/ HTTP/1.1\r\nHost: up.test\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: up.test\r\nHost: evil.test\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: up.test.evil.test\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : evil.test\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: evil.test\n\n\r\n\r\n",
+        b"GET\t/\tHTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"get / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"BREW /pot HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET /\r\nHost: evil.test\r\n\r\n",
+        b"GET evil.test/ HTTP/1.1\r\nHost: up.test\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: up.test\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_plain_http_for_another_server_by_an_allowed_way_is_refused(first: bytes) -> None:
+    for pieces in ((first,), (*(bytes([byte]) for byte in first[:30]), first[30:])):
+        arrived, back, told = in_tunnel(*pieces)
+        assert arrived == b""
+        assert back.startswith(b"HTTP/1.1 403 Refused\r\n")
+        assert [(host, why.startswith("plain HTTP")) for host, _, _, why in told] == [("up.test", True)]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"GET /x HTTP/1.1\r\nHost: up.test\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nHost: UP.test.:8080\r\n\r\n",
+        b"GET http://up.test/x HTTP/1.1\r\nHost: up.test\r\n\r\n",
+        b"GET /x HTTP/1.0\r\n\r\n",
+        b"\r\nGET /x HTTP/1.1\r\nHost: up.test\r\n\r\n",
+    ],
+)
+def test_plain_http_for_the_allowed_server_arrives(first: bytes) -> None:
+    arrived, back, told = in_tunnel(first)
+    assert b"/x HTTP/1." in arrived
+    assert b"Connection: close" in arrived
+    assert back.endswith(b"hello")
+    assert told == []
+
+
+def test_a_second_plain_request_over_one_connection_does_not_arrive() -> None:
+    one, other = b"GET / HTTP/1.1\r\nHost: up.test\r\n\r\n", b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+    for upgrade in (b"", b"Connection: upgrade\r\nUpgrade: websocket\r\n"):
+        arrived, _, told = in_tunnel(one[:-2] + upgrade + b"\r\n" + other)
+        assert b"evil" not in arrived
+        assert [why for _, _, _, why in told] == ["plain HTTP asked twice over one connection"]
+
+
+def test_what_switched_to_another_protocol_goes_on_as_it_is() -> None:
+    head = b"GET /switch HTTP/1.1\r\nHost: up.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    arrived, back, told = in_tunnel(head, b"frames")
+    assert arrived.endswith(b"frames")
+    assert back.startswith(b"HTTP/1.1 101 ")
+    assert told == []
+
+
+def hello(*names: bytes, listed: bytes | None = None) -> bytes:
+    """Return a TLS greeting that asks for servers."""
+    extensions = b""
+    for name in names:
+        entry = listed or b"\0" + len(name).to_bytes(2, "big") + name
+        body = len(entry).to_bytes(2, "big") + entry
+        extensions += b"\0\0" + len(body).to_bytes(2, "big") + body
+    body = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + len(extensions).to_bytes(2, "big") + extensions
+    return b"\1" + len(body).to_bytes(3, "big") + body
+
+
+def record(content: bytes, kind: int = 22) -> bytes:
+    return bytes([kind, 3, 1]) + len(content).to_bytes(2, "big") + content
+
+
+GOOD, EVIL = hello(b"up.test"), hello(b"evil.test")
+TWO = b"\0\0\7up.test\0\0\x09evil.test"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        record(EVIL),
+        record(EVIL[:9]) + record(b"\1\0", 21) + record(EVIL[9:]),  # other records in between
+        record(EVIL[:9]) + record(b"\1", 20) + record(EVIL[9:]),
+        record(EVIL[:9]) + record(b"", 23) + record(EVIL[9:]),
+        record(b"\1\0", 21) + record(EVIL),  # before it
+        record(b"\0\0\0\0") + record(EVIL),  # another message before it
+        record(b"\0\0\0\0" + EVIL),
+        record(b"") + record(EVIL),
+        record(hello(b"up.test", b"evil.test")),
+        record(hello(b"x", listed=TWO)),
+        record(hello(b"x", listed=b"\1\0\7up.test")),
+        record(GOOD[:20]),  # it never ends
+    ],
+)
+def test_no_tls_greeting_hides_its_server(first: bytes) -> None:
+    arrived, back, told = in_tunnel(first)
+    assert (arrived, back) == (b"", b"")
+    assert [why.startswith("TLS ") for _, _, _, why in told] == [True]
+
+
+def test_a_tls_greeting_for_the_allowed_server_arrives_as_it_is() -> None:
+    for first in (record(GOOD), record(GOOD[:3]) + record(GOOD[3:]), record(hello())):
+        arrived, _, told = in_tunnel(first + record(b"\r\n\r\n", 23))
+        assert arrived.startswith(first)
+        assert told == []
 
 
 def test_made_up_names_are_told_up_to_a_limit() -> None:

@@ -193,11 +193,16 @@ def test_packs_that_did_not_reach_the_disk_before_a_restart_are_made_again(repo:
 def test_a_shallow_clone_and_the_same_deepened(repo: Repo, borrow: Borrower, tmp_path: Path) -> None:
     for number in range(4):
         repo.commit({"a.txt": f"{number}\n"})
-    git(tmp_path, "clone", "--quiet", "--depth=2", f"file://{repo.folder}", "shallow")
+    repo.git("checkout", "--quiet", "-b", "other")
+    foreign = [repo.commit({"b.txt": f"{number}\n"}) for number in range(3)]
+    repo.git("checkout", "--quiet", "main")
+    git(tmp_path, "clone", "--quiet", "--depth=2", "--no-single-branch", f"file://{repo.folder}", "shallow")
     folder = tmp_path / "shallow"
     borrow.origin = Repository(folder, folder / ".git")
     place = borrow(repo.head)
     assert git(place, "rev-list", "--count", "HEAD") == "2"
+    assert foreign[1] in (folder / ".git/shallow").read_text()
+    assert (place / ".git/shallow").read_text().split() == [repo.git("rev-parse", "HEAD~1")]
     assert seen(place) == reached(folder, repo.head)
     git(folder, "fetch", "--quiet", "--unshallow")
     deep = borrow(repo.head)

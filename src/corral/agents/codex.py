@@ -64,6 +64,7 @@ class Codex:
                 sends="OPENAI_API_KEY",
             ),
             hosts=("api.openai.com",) if self._url else ("api.openai.com", "chatgpt.com", "auth.openai.com"),
+            needless_hosts=("github.com", "api.github.com", "chatgpt.com"),
             login=(".codex/auth.json",),
             resumes=True,
             models="gpt-5",

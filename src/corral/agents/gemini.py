@@ -42,6 +42,7 @@ class Gemini:
             keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ),
         hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
+        needless_hosts=("play.googleapis.com",),
         login=(".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
         resumes=True,
         models="gemini-2.5-pro",

@@ -53,6 +53,7 @@ class OpenCode:
             "openrouter.ai",
             "opencode.ai",
         ),
+        needless_hosts=("models.dev",),
         login=(".local/share/opencode/auth.json",),
         resumes=True,
         reports_cost=True,

@@ -100,24 +100,23 @@ def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
         raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
     if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
         raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
-    _check_command_keys(name, profile, merged, file)
-    if any("like" in layer.table and "command" in layer.table for layer in said):
-        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
-    return profile
-
-
-def _check_command_keys(name: str, profile: AgentProfile, merged: Mapping[str, Any], file: SettingsFile) -> None:
-    """Refuse keys that need a command, patterns that cannot be used, and paths that are none."""
+    _check_paths(profile, file.where("agents", name, "paths"))
     for key in ("errors", "authenticate"):
         if key in merged and not profile.command:
             raise BadRequest(f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`")
     if wrong := wrong_with(profile.errors):
         raise BadRequest(f"{file.where('agents', name, 'errors')}: {wrong[0]}", hint=wrong[1])
+    if any("like" in layer.table and "command" in layer.table for layer in said):
+        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
+    return profile
+
+
+def _check_paths(profile: AgentProfile, where: str) -> None:
     for word in profile.paths:
         found = PATH.fullmatch(word)
         if not found or found["method"] not in METHODS:
             hint = 'a method and a path below its base URL, without a query: paths = ["GET /v1/files"]'
-            raise BadRequest(f"{file.where('agents', name, 'paths')}: `{word}` is no method and path", hint=hint)
+            raise BadRequest(f"{where}: `{word}` is no method and path", hint=hint)
 
 
 def accounts_of(file: SettingsFile, agents: Mapping[str, AgentProfile]) -> dict[str, AccountProfile]:

@@ -14,6 +14,23 @@ from corral.errors import BadRequest
 T = TypeVar("T")
 
 
+MOST_DEEP = 100
+
+
+def _too_deep(value: object) -> bool:
+    """Tell whether tables and lists are nested deeper than any setting is; whoever reads them may call itself."""
+    waiting: list[tuple[object, int]] = [(value, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        if depth > MOST_DEEP:
+            return True
+        if isinstance(each, dict):
+            waiting += [(inner, depth + 1) for inner in cast("dict[str, Any]", each).values()]
+        elif isinstance(each, list):
+            waiting += [(inner, depth + 1) for inner in cast("list[Any]", each)]
+    return False
+
+
 class SettingsFile:
     """One settings file: its tables, and where in it a key stands."""
 
@@ -35,7 +52,9 @@ class SettingsFile:
         except tomllib.TOMLDecodeError as error:
             raise BadRequest(f"{path}: not TOML: {error}", hint="mend that line; see `corral run --help`") from error
         except RecursionError:
-            raise BadRequest(f"{path}: it is nested too deeply", hint="settings have at most three levels") from None
+            tables = None
+        if tables is None or _too_deep(tables):
+            raise BadRequest(f"{path}: nested more than {MOST_DEEP} deep", hint="no setting is nested like that")
         file = cls(path, tables, text)
         if keys:
             file.check_keys()

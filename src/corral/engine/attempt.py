@@ -28,6 +28,7 @@ from corral.flow import Node
 from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
 from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
+from corral.rules.refusals import of_refusals
 from corral.world import clock, merging, shortage, workspace
 from corral.world.process import Limits
 from corral.world.workspace import Workspace
@@ -264,15 +265,18 @@ class AttemptCourse:
         ended = self.recorder.ended
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
-        task = self.node.task
+        task, guard = self.node.task, self._guard
+        answered = bool(self.recorder.purse.requests)
         limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
+        verdict = of_refusals(verdict, guard.refusals, self.host.last_words, reached=guard.reached_any or answered)
         verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
         self.attempt.output, verdict = judge.of_output(
             verdict, ended, self.node.output, command=self.node.kind == "run"
         )
         purse = self.recorder.purse
+        purse.reported_whole &= ended is not None
         if purse.over or purse.too_long or purse.count.reason or (verdict and verdict.status == "over_budget"):
             verdict = Verdict("over_budget", self._admission.out_of_money())
         if verdict and verdict.error and verdict.error.kind == "rate_limit":

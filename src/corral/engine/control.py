@@ -92,6 +92,7 @@ class Control:
 
     async def halt(self, by: str) -> HaltReport:
         """Stop every run, let none start, and wait for a while; return what really stopped and what did not."""
+        await self._engine.drives.unblocked(lambda _: None)
         runs = self._engine.money.halt(by)
         idle = tuple(run for run in runs if self._idle(run))
         busy = [run for run in runs if run not in idle]

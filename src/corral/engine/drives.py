@@ -13,7 +13,7 @@ from corral.model import OPEN, Run, RunRecord
 from corral.serving import Serving
 from corral.world import custody, fence
 from corral.world.fence import Fence
-from corral.world.store import waiting
+from corral.world.store import paging, waiting
 from corral.world.store.children import Lineage
 from corral.world.store.sqlite import LEASE_SECONDS, Store
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from corral.engine.talk.office import Family, Office
     from corral.engine.telling import Listener
     from corral.engine.workplace.outfit import Outfit
+
+
+Say = Callable[[str], None]
 
 
 class Drives:
@@ -166,13 +169,41 @@ class Drives:
             if child not in self._drives and self._store.run(child).owner == owner:
                 self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
 
+    def unblock(self, *, force: bool = False) -> float:
+        """End a process that was stopped while it wrote, by force or once a lease of it is out: it blocks all others.
+
+        Return for how many seconds more its lease holds; 0 if nothing blocks.
+        """
+        pid = self._store.blocked_by()
+        owned = [(run, owner) for run, _, owner in paging.owned(self._store) if owner] if pid is not None else []
+        theirs = [(run, owner) for run, owner in owned if custody.process_of(owner) == pid]
+        if not theirs:
+            return 0.0
+        left = min(document.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
+        if left and not force:
+            return left
+        custody.end(theirs[0][1])
+        return 0.0
+
+    async def unblocked(self, say: Say, *, force: bool = False) -> None:
+        """Wait until a process that was stopped while it wrote does not block the store any more."""
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+        told = False
+        while left := self.unblock(force=force):
+            if not told:
+                pid = self._store.blocked_by()
+                say(f"waiting for process {pid}: it was stopped (SIGSTOP) while it wrote; it is ended in {left:.0f} s")
+                told = True
+            await asyncio.sleep(min(left, 0.5))
+
     def own(self, run: str, *, force: bool = False) -> None:
         """Take a run over, or say who has it and when it can be taken over."""
         if not self.take_over(run, force=force):
             record = self._store.run(run)
             left = document.lease_left(record, time.time())
             raise BadRequest(
-                f"run {run} is being driven by {document.owner_words(record.owner)}",
+                f"run {run} is being driven by another process ({document.owner_words(record.owner)})",
                 hint=f"watch it: corral logs -f {run}; if that process hangs: corral resume {run} takes the run over"
                 f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
             )

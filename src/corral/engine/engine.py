@@ -211,6 +211,7 @@ class Engine:
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN:
             return document.build(self.store, run)
+        await self.drives.unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
         bell = Bell(self.store.folder)
@@ -243,6 +244,7 @@ class Engine:
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
             )
             raise BadRequest(f"run {run} is over: {record.status}", hint=again)
+        self.drives.unblock(force=force)
         self.drives.own(run, force=force)
         return await self.drive(run, listen, patient=patient)
 

@@ -113,6 +113,7 @@ class Host:
         It sees what the commit and its `needs` reach, and no other git object.
         """
         await workspace.remove(folder)
+        workspace.close_to_others(folder.parent)
         for name in ("home", "out", "tmp"):
             (folder / name).mkdir(parents=True, mode=0o700)
             if self.owner:

@@ -19,7 +19,7 @@ class Place(TypedDict, total=False):
     needs: Sequence[Need]
     when: str
     for_each: str | Sequence[Any]
-    matrix: Mapping[str, Sequence[Any]]
+    matrix: str | Mapping[str, Sequence[Any]]
 
 
 class Work(Place, total=False):

@@ -36,6 +36,7 @@ APIS = {
     "GOOGLE_GEMINI_BASE_URL": (GEMINI, OPENAI),
     "OLLAMA_HOST": (OLLAMA,),
 }
+ASIDE = re.compile(r"POST /api/(?!v\d|chat|generate|embed).*")  #: what agents that log in report there besides
 ALWAYS = r"(?:GET|HEAD) /"  #: agents look so whether anybody is there
 
 
@@ -45,27 +46,29 @@ class ApiPaths(Struct, frozen=True):
     agent: str
     costing: re.Pattern[str]
     free: re.Pattern[str]
+    everything: bool = False  #: nothing is refused: the agent logs in by itself
 
     def refusal(self, method: str, path: str) -> str | None:
         """Return why a request may not pass, None when it may; `path` is below the provider's base URL."""
         asked = f"{method} {path}"
-        if self.costing.fullmatch(asked) or self.free.fullmatch(asked):
+        if self.everything or self.costing.fullmatch(asked) or self.free.fullmatch(asked):
             return None
         shown = asked[:MOST_SHOWN]
         return f'{shown} does not pass with the key; to allow it: [agents.{self.agent}] paths = ["{shown}"]'
 
     def costs(self, method: str, path: str) -> bool:
         """Return whether a request may cost money."""
-        return method == "POST" and not self.free.fullmatch(f"{method} {path}")
+        asked = f"{method} {path}"
+        return method == "POST" and not self.free.fullmatch(asked) and not (self.everything and ASIDE.fullmatch(asked))
 
 
-def api_paths(agent: str, address: str, more: Sequence[str]) -> ApiPaths:
+def api_paths(agent: str, address: str, more: Sequence[str], *, everything: bool = False) -> ApiPaths:
     """Return what passes for an agent whose provider is named by a variable; `more` is what settings allow besides."""
     apis = APIS.get(address, (ANTHROPIC, OPENAI, GEMINI))
     own = [_pattern(word) for word in more]
     costing = "|".join([*(api["costs"] for api in apis), *own])
     free = "|".join([ALWAYS, *(api["free"] for api in apis)])
-    return ApiPaths(agent, re.compile(costing), re.compile(free))
+    return ApiPaths(agent, re.compile(costing), re.compile(free), everything)
 
 
 def _pattern(word: str) -> str:

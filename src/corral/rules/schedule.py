@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from corral.flow import Flow, Node
 from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
 from corral.rules import outcomes
 from corral.rules.actions import Action, Ask, Expand, Land, Limits, Settle
 from corral.rules.flows.expressions import Expression, Wrong
-from corral.rules.flows.items import MOST_ITEMS, asks_item, item_of
+from corral.rules.flows.items import asks_item, item_of, items_of
 from corral.rules.graph import FAILED, Graph
 from corral.rules.lanes import Begin
 from corral.rules.progress import End, Progress
@@ -278,20 +278,12 @@ class Schedule:
             words = node.for_each
             if node.items is not None:
                 return self._expand(node, node.items)
-            return None if words is None else self._expand(node, self._list(node, words))
+            if words is None:
+                return None
+            value = Expression(words).value(self._progress.known(node.id))
+            return self._expand(node, items_of(value, matrix=node.matrix))
         except Wrong as wrong:
             return self._settled(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
-
-    def _list(self, node: Node, words: str) -> list[Any]:
-        items = Expression(words).value(self._progress.known(node.id))
-        if not isinstance(items, list):
-            raise Wrong(
-                "it is no list" + (", but text: does its node say `output: json`?" if isinstance(items, str) else "")
-            )
-        values = cast("list[Any]", items)
-        if len(values) > MOST_ITEMS:
-            raise Wrong(f"it has more than {MOST_ITEMS} items")
-        return values
 
     def _expand(self, node: Node, values: Sequence[Any]) -> list[Action]:
         progress = self._progress

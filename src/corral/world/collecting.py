@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -13,7 +14,7 @@ from msgspec import Struct
 from corral.errors import GitTrouble
 from corral.world import incoming
 from corral.world.git import Repository
-from corral.world.tidying import Moment
+from corral.world.tidying import Moment, quiet
 from corral.world.workspace import WHO, Workspace, read_below
 
 TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
@@ -22,6 +23,7 @@ MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
 MOST_UNPACKED = 100  #: objects
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
+NOTE_TRIES = 5
 MOST_NOTES = 20  #: lines about what could not be collected
 IN_BOX_SECONDS = 20  #: for collecting in the agent's own box; what takes longer gets a box of its own
 
@@ -123,7 +125,10 @@ async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool
     durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
     any_code = tuple(range(256))
     before = Moment.of(repository)
-    if (await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)).code != 0:
+    if before.tidying:
+        return False
+    unpacked = await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)
+    if unpacked.code != 0 or not before.passed_quietly(repository):
         return False
     updated = await repository.git("update-ref", "--stdin", stdin=updates, env=WHO, fine=any_code)
     return updated.code == 0 and before.passed_quietly(repository)
@@ -165,8 +170,25 @@ def left_out(out: Path) -> tuple[str, ...]:
 
 
 async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:
-    """Put a note on a commit, replacing an older one."""
-    await repository.git("notes", f"--ref={notes}", "add", "-f", "-F", "-", commit, stdin=text, env=WHO)
+    """Put a note on a commit, replacing an older one; not while a `git gc` is at work, for it could take it at once."""
+    words = ("notes", f"--ref={notes}", "add", "-f", "-F", "-", commit)
+    for _ in range(NOTE_TRIES):
+        await quiet(repository)
+        older, before = await _older(repository, notes), Moment.of(repository)
+        await repository.git(*words, stdin=text, env=WHO)
+        if before.passed_quietly(repository):
+            return
+        whole = await repository.git("rev-list", "--objects", "--max-count=1", notes, fine=tuple(range(256)))
+        if whole.code == 0:
+            return
+        await repository.git("update-ref", *([notes, older] if older else ["-d", notes]))
+
+
+async def _older(repository: Repository, ref: str) -> str | None:
+    """Return where a ref stands; git is asked only where it is not a file of its own."""
+    with contextlib.suppress(OSError):
+        return (repository.git_dir / ref).read_text().strip()
+    return await repository.commit_of(ref)
 
 
 async def with_files_of(repository: Repository, commit: str, base: str, paths: Sequence[str]) -> str:

@@ -92,6 +92,17 @@ def stopped_holder(file: Path) -> int | None:
     return None
 
 
+def end(owner: str) -> None:
+    """End the process of that name on this machine, and wait until it is gone."""
+    pid = process_of(owner)
+    if pid is None or not alive(owner):
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    while alive(owner):
+        time.sleep(0.01)
+
+
 def any_left(tag: str) -> bool:
     """Return whether a process of this attempt is running."""
     return any(name is not None for _, name in _tagged(tag, None))

@@ -127,7 +127,14 @@ class Repository:
         self.owner = _owner(git_dir)
         self._identity = identity
         self.quiet: dict[str, str] = {}  #: what keeps git from programs that settings name, once that was looked up
+        self._apart: Mapping[str, str] = {}  #: where objects that it writes lie, if not with the others
         self.keeps: tuple[int, ...] = ()  #: locks that git holds with us: killed, we are not followed before it ends
+
+    def apart(self, env: Mapping[str, str]) -> Repository:
+        """Return the same repository, whose new objects lie in a folder of their own."""
+        other = Repository(self.folder, self.git_dir, work_tree=self._work_tree, identity=self._identity)
+        other.quiet, other._apart = self.quiet, env
+        return other
 
     async def git(
         self,
@@ -141,7 +148,7 @@ class Repository:
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
         start = Start(
             argv=["git", *SAFE, *place, *arguments],
-            env={**ENV, **(env or {})},
+            env={**ENV, **self._apart, **(env or {})},
             cwd=str(self.folder),
             stdin=stdin,
             owner=self.owner,

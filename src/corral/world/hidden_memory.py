@@ -14,6 +14,7 @@ from corral.world.process import Start
 GAUGE = Path(__file__).parent / "sandbox" / "gauge.py"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SOCKET_BYTES = 262_144  #: the most that one Unix socket holds while its buffer has the usual size
+SHARED = b"/dev/zero (deleted)"  #: how a mapping that is shared and has no file is listed
 LEAST_FLOOR, MOST_FLOOR = 256 << 20, 1 << 30
 GAUGE_TIMEOUT_SECONDS = 20.0
 
@@ -38,6 +39,23 @@ def most_in_sockets(pid: int) -> int:
         return 0
     pages = sum(int(words[place + 1]) for place, word in enumerate(words[:-1]) if word == "mem")
     return unix * SOCKET_BYTES + pages * PAGE
+
+
+def shared_bytes() -> int:
+    """Return the shared memory of this machine: files in memory, and mappings without a file."""
+    return _machine("Shmem:") or 0
+
+
+def has_shared(pids: Sequence[int]) -> bool:
+    """Tell whether a process maps shared memory without a file: its pages stay when the process drops them."""
+    return any(SHARED in _maps(pid) for pid in pids)
+
+
+def _maps(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
 
 
 def available_bytes() -> int | None:

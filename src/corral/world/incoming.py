@@ -241,6 +241,15 @@ async def _refuse_foreign(
 # --- into the repository
 
 
+async def pack_up(repository: Repository, folder: Path) -> None:
+    """Make one pack of the objects that git wrote into a quarantine."""
+    loose = [f"{file.parent.name}{file.name}" for file in folder.glob("[0-9a-f][0-9a-f]/*")]
+    if loose:
+        names = "".join(f"{name}\n" for name in loose).encode()
+        words = ("pack-objects", "-q", f"{folder}/pack/pack")
+        await repository.git(*words, stdin=names, env=environment(folder))
+
+
 def move_pack(repository: Repository, folder: Path) -> list[Path]:
     """Move a pack into the repository, marked so that no `git gc` drops it; return the marks, to be removed."""
     marks: list[Path] = []

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import mmap
 import os
 import shutil
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +29,7 @@ from corral.world.process import Finished, Start
 MOST_BASES = 24  #: of one repository; the one that was used least recently goes first
 MOST_LAYERS = 8  #: packs of one base; then the later ones are packed again, as one
 SMALL_BYTES = 1 << 20  #: of packs: to pack as much anew is quicker than to look for a base that is known
-MOST_COMMITS = 20_000  #: looked through for a base that is known
+FEW_COMMITS, MOST_COMMITS = 200, 20_000  #: looked through for a base that is known, first these and then those
 MOST_LISTED = 2 << 30  #: bytes
 SLOW_SECONDS = 2.0
 PACK_SECONDS = 4 * 3600.0
@@ -144,8 +146,8 @@ class _Packer:
             _link_files(known, below, self._new)
         layers = (*below, Layer(self._commit, f"pack-{finished.out.decode().strip()}"))
         boot = await asyncio.to_thread(_settle, self._new)
-        if boundary:
-            (self._new / SHALLOW).write_text(boundary)
+        if own := [line for line in boundary.split() if _holds(self._new, line)]:
+            (self._new / SHALLOW).write_text("".join(f"{line}\n" for line in own))
         (self._new / LAYERS).write_bytes(msgspec.json.encode(Base(layers, boot)))
         shutil.rmtree(self._entry, ignore_errors=True)  # one of an earlier boot
         self._new.rename(self._entry)
@@ -156,10 +158,7 @@ class _Packer:
         known = {entry.name[: len(self._commit)]: entry for entry in _entries(self._place) if _fits(entry, form)}
         if not known or _bytes(max(known.values(), key=lambda entry: entry.stat().st_mtime)) <= SMALL_BYTES:
             return (), None
-        listed = await self._git("rev-list", f"--max-count={MOST_COMMITS}", self._commit)
-        if listed.code != 0:
-            return (), None
-        nearest = next((known[line] for line in listed.out.decode().split() if line in known), None)
+        nearest = await self._nearest(known)
         found = _read(nearest) if nearest else None
         if nearest is None or found is None:
             return (), None
@@ -167,6 +166,16 @@ class _Packer:
             return found.layers, nearest
         first = (nearest / f"{found.layers[0].pack}.pack").stat().st_size
         return (found.layers[:1], nearest) if 2 * first > _bytes(nearest) else ((), None)
+
+    async def _nearest(self, known: Mapping[str, Path]) -> Path | None:
+        """Return the folder of the newest commit in the history of this one that is known."""
+        for count in FEW_COMMITS, MOST_COMMITS:
+            listed = (await self._git("rev-list", f"--max-count={count}", self._commit)).out.decode().split()
+            if found := next((known[line] for line in listed if line in known), None):
+                return found
+            if len(listed) < count:
+                break
+        return None
 
     async def _pack_objects(self, below: Sequence[Layer]) -> Finished:
         promised = ["--missing=allow-any"] if _promisors(self._repository.git_dir) else []
@@ -206,7 +215,8 @@ def _lay(git_dir: Path, repository: Repository, commit: str, boundary: str) -> N
 
 def _name(git_dir: Path) -> str:
     name = git_dir.parent.name if git_dir.name == ".git" else git_dir.name
-    return f"{name[:100]}-{hashlib.sha256(os.fsencode(git_dir)).hexdigest()[:12]}"
+    short = os.fsdecode(os.fsencode(name)[:100])  # bytes count: a name has 255 at most
+    return f"{short}-{hashlib.sha256(os.fsencode(git_dir)).hexdigest()[:12]}"
 
 
 def _form(git_dir: Path) -> str:
@@ -271,6 +281,22 @@ def _link_files(entry: Path, layers: Sequence[Layer], folder: Path) -> None:
             raise
         except OSError:  # a file system without links, or too many of one
             shutil.copyfile(entry / name, folder / name)
+            (folder / name).chmod(0o444)
+
+
+def _holds(folder: Path, commit: str) -> bool:
+    """Tell whether a pack in a folder has an object, by its index (version 2: a fan-out table, then sorted names)."""
+    wanted = bytes.fromhex(commit)
+    for file in folder.glob("*.idx"):
+        with file.open("rb") as index, mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ) as table:
+            ends = [int.from_bytes(table[at : at + 4]) for at in (8 + 4 * (wanted[0] - 1), 8 + 4 * wanted[0])]
+            first, last = ends[0] if wanted[0] else 0, ends[1]
+            size = len(wanted)
+            names = range(8 + 1024 + first * size, 8 + 1024 + last * size, size)
+            place = bisect_left(names, wanted, key=lambda at: table[at : at + size])
+            if place < len(names) and table[names[place] : names[place] + size] == wanted:
+                return True
+    return False
 
 
 def _settle(folder: Path) -> str:

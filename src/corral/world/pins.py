@@ -8,9 +8,9 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from corral.world import snapshots
+from corral.world import incoming, snapshots
 from corral.world.git import Repository, loose_parents
-from corral.world.tidying import Moment, quiet
+from corral.world.merging import Combined
 
 FOLDER = "refs/corral/bases"
 TRIES = 3
@@ -27,16 +27,22 @@ async def pin(repository: Repository, name: str, commit: str) -> None:
         await repository.git("update-ref", ref, commit)
 
 
-async def made_and_pinned(repository: Repository, name: str, make: Callable[[], Awaitable[str]]) -> str:
-    """Hold a commit that is made just now; made again, to the same, where a `git gc` may have taken parts of it."""
-    for _ in range(TRIES):
-        before = Moment.of(repository)
-        commit = await make()
-        await pin(repository, name, commit)
-        if before.passed_quietly(repository):
-            return commit
-        await quiet(repository)
-    return await make()  # whatever of it was taken before the ref was there; from now on nothing can be
+async def combined_and_pinned(
+    repository: Repository, name: str, combine: Callable[[Repository], Awaitable[Combined]]
+) -> Combined:
+    """Hold a commit that is combined just now: what no ref leads to yet lies where no `git gc` looks."""
+    with incoming.quarantine(repository) as folder:
+        found = await combine(repository.apart(incoming.environment(folder)))
+        if found.commit is None:
+            return found
+        await incoming.pack_up(repository, folder)
+        marks = incoming.move_pack(repository, folder)
+        try:
+            await pin(repository, name, found.commit)
+        finally:
+            for mark in marks:
+                mark.unlink(missing_ok=True)
+    return found
 
 
 async def release(repository: Repository, run: str, commits: Sequence[str]) -> None:

@@ -37,10 +37,13 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     grouped: bool = False  #: a control group counts the memory that no process shows
 
 
-async def watch(start: Start, ceiling: Ceiling, folders: Sequence[Path], every_seconds: float = 0.5) -> Passed:
+async def watch(
+    start: Start, ceiling: Ceiling, folders: Sequence[Path], every_seconds: float = 0.5, first_seconds: float = 0.0
+) -> Passed:
     """Return what a running box has too much of, as soon as it has; to be cancelled when the box is gone."""
     disk, memory = DiskUse(folders), MemoryUse(ceiling, every_seconds)
     try:
+        await asyncio.sleep(first_seconds)
         while True:
             found = await asyncio.to_thread(members, start)
             if ceiling.processes is not None and len(found) > ceiling.processes:
@@ -64,6 +67,7 @@ class MemoryUse:
         self._limit = ceiling.memory_mb << 20 if ceiling.memory_mb is not None else None
         self._grouped = ceiling.grouped
         self._at_start = hidden_memory.available_bytes()
+        self._shared_before = hidden_memory.shared_bytes()
         self._hidden = self._growth = 0
         self._gauged = self._seen = time.monotonic()
 
@@ -77,7 +81,14 @@ class MemoryUse:
         now, before = time.monotonic(), self.used.get(id(self), 0)
         self._growth = max(0, int((used - before) / max(now - self._seen, 0.001)))
         self._seen, self.used[id(self)] = now, used
-        return used > self._limit or (not self._grouped and self._is_last_straw())
+        return used > self._limit or (not self._grouped and (self._is_last_straw() or self._hides_shared(pids, used)))
+
+    def _hides_shared(self, pids: Sequence[int], used: int) -> bool:
+        """Tell whether this machine got more shared memory than its boxes show, and this box maps such memory."""
+        now = hidden_memory.shared_bytes()
+        self._shared_before = min(self._shared_before, now)
+        grown = now - self._shared_before - sum(self.used.values())
+        return used + grown > (self._limit or 0) and hidden_memory.has_shared(pids)
 
     async def _not_shown(self, pids: Sequence[int], shown: int) -> int:
         """Return what the box has in the kernel: asked for every few seconds, sooner where it might matter."""

@@ -96,6 +96,13 @@ async def make(
     return made
 
 
+def close_to_others(folder: Path) -> None:
+    """Let nobody else enter the folder of all workspaces: a setuid file of an agent would make them its user."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def made_before(tree: Path) -> Workspace:
     """Return a workspace as it was made, from what was noted beside it, where no agent can write."""
     noted = (tree.parent / "made.json").read_bytes()

@@ -445,6 +445,13 @@ def n_bluetooth_or_crypto() -> str:
 
 
 @attempt
+def n_netlink() -> str:
+    """Families besides addresses and routes lead to parts of the kernel that no program here needs."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16):
+        return "SECRET"
+
+
+@attempt
 def n_route() -> str:
     """Give the loopback another address: only whoever owns the network may."""
     out = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UNSET, structs
+
 from corral.model import Attempt, Cost, Tokens
 from corral.money import PriceList, dollars
 from corral.rules import budget
@@ -62,13 +64,18 @@ class KnownCost:
             return Cost()
         return self.prices.cost(self._attempt.model, tokens, local=self.local)
 
-    def settled(self, note: Callable[[str], None]) -> Cost:
-        """Return what it cost as far as that is known; a contradiction is noted."""
+    def settled(self, note: Callable[[str], None], *, whole: bool) -> Cost:
+        """Return what it cost as far as that is known; a contradiction is noted.
+
+        `whole`: the agent reported to its end. One that was cut reports too little without contradicting the meter.
+        """
         reported = self._attempt.cost
         if not self._answers:
             return self._by_its_word(reported, note)
         metered = self.metered()
         found = budget.settled(reported, metered)
+        if found.disputed is True and not whole and found.source == "metered":
+            return structs.replace(found, disputed=UNSET)
         if found.disputed is True:
             note(f"it reports ${reported.usd:.2f}, but ${metered.usd:.2f} was metered: the larger counts")
         return found

@@ -61,6 +61,7 @@ class Purse:
         self.asked_nobody: Callable[[], bool] = lambda: False  #: whether no request of its agent can have cost money
         self.count = RequestCount()  #: of its requests to its provider
         self.count.is_priced, self.count.refusal = self._is_priced, self._refusal
+        self.reported_whole = True  #: its agent came to report at the end of every turn
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
 
@@ -68,14 +69,12 @@ class Purse:
 
     async def open(self, terms: Terms, repo: str) -> Refusal | None:
         """Reserve money for the attempt; return the limit that has no room for it."""
-        now, attempt = time.time(), self._attempt
+        now = time.time()
         self._terms = terms
         self._known.prices, self._known.local = prices.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
         self._bind(now)
         self.count.most = self._most_unpriced()
-        paid = self._ledger.paid_before(attempt.agent, attempt.model, self._task.type)
-        self._expected = budget.to_reserve(0.0 if terms.local else terms.fixed_usd, paid, terms.budget)
         if terms.fixed_usd is None and not terms.local:
             if self._bounds or self.count.most is not None:
                 await asyncio.to_thread(prices.load)  # later it would hold up all that is heard
@@ -85,9 +84,9 @@ class Purse:
 
     def reserve(self) -> Refusal | None:
         """Try to reserve what the attempt is expected to cost; return the limit that has no room for it."""
-        line, (_, expected) = self._line(), self._expected
+        line = self._line()
         self._bind(line.at)
-        self.over = self._ledger.reserve(line, self._bounds, expected, self.below_usd())
+        self.over = self._ledger.reserve(line, self._bounds, self._expected[1], self.below_usd())
         if self.over is None and (written := self._ledger.line(line.attempt)):
             self._held = written.reserved
         return self.over
@@ -103,7 +102,10 @@ class Purse:
         self._bounds = budget.bounds(self._who, self._limits(), now, zone(self._terms.budget.zone) or UTC)
 
     def _line(self) -> Line:
-        attempt = self._attempt
+        """Return what is to be reserved now: while it waited, others may have shown what such attempts cost."""
+        attempt, terms = self._attempt, self._terms
+        paid = self._ledger.paid_before(attempt.agent, attempt.model, self._task.type)
+        self._expected = budget.to_reserve(0.0 if terms.local else terms.fixed_usd, paid, terms.budget)
         return Line(
             attempt=attempt.id,
             run=self._record.run,
@@ -116,6 +118,7 @@ class Purse:
             repo=self._who.repo,
             owner=custody.me(),
             reserved=self._expected[0],
+            least=self._ledger.least_before(attempt.agent, attempt.model, self._task.type),
             at=time.time(),
         )
 
@@ -276,7 +279,7 @@ class Purse:
         terms = self._terms
         if terms.fixed_usd is not None:
             return Cost(terms.fixed_usd, "fixed")
-        found = self._known.settled(self._note)
+        found = self._known.settled(self._note, whole=self.reported_whole)
         if found.usd is not None:
             partly = (not self._known.whole or self.unpriced_requests) and self._attempt.cost.usd is None
             return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found

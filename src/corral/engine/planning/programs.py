@@ -22,6 +22,7 @@ from corral.world.sandbox import visible
 from corral.world.sandbox.visible import Shown
 
 HOMES = ("~/", "$HOME/", "${HOME}/")
+INTERPRETERS = 3  #: of a program, each run by the next; what another program reads needs none
 CHANGES_PATH = ("PATH=", "activate", "env.sh", "install", "alias ")
 
 
@@ -104,7 +105,8 @@ def _refuse(where: str, start: Start, text: str, around: Surroundings) -> None:
     if path is None or _is_made(path, start.word, text, around.setup):
         return
     places = (*around.shown.places, *([around.folder] if around.is_relative(start.word) else []))
-    lacking = structs.replace(around.shown, places=places).lacks(path, os.environ)
+    shown = structs.replace(around.shown, places=places)
+    lacking = shown.lacks(path, os.environ, INTERPRETERS if start.program else 0)
     if start.word.startswith(HOMES):  # another home is in the box
         lacking = lacking or path
     if lacking is None:

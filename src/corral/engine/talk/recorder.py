@@ -71,6 +71,7 @@ class Recorder:
     def new_turn(self) -> None:
         """The agent is started once more in this attempt: what it spends from here on comes on top."""
         self.settle_tokens()
+        self.purse.reported_whole &= self.ended is not None
         self._tokens_before, self._usd_before = self.attempt.tokens, self.attempt.cost.usd or 0.0
         self._metered_before = self.purse.metered
         self.ended = None

@@ -23,7 +23,7 @@ from corral.world.sandbox.confine import confine, home_in_box, own_processes
 from corral.world.sandbox.profile import Box
 from corral.world.workspace import Workspace
 
-WATCH_SECONDS = 0.25
+WATCH_SECONDS = 0.25  #: until the first look; most checks are over by then
 ASIDE_SECONDS = 600.0
 
 
@@ -125,10 +125,9 @@ class Boxes:
     @contextlib.asynccontextmanager
     async def _watched(self, start: Start, box: Box, talk: Talk) -> AsyncGenerator[None]:
         async def watch() -> None:
-            await asyncio.sleep(WATCH_SECONDS)  # most checks are over by then
             folders = (box.workspace, box.home, *(box.folder / name for name in ("tmp", "out")))
             ceiling = structs.replace(self.fitted.ceiling, grouped=self.level in ("full", "container"))
-            passed = await watchdog.watch(start, ceiling, folders)
+            passed = await watchdog.watch(start, ceiling, folders, first_seconds=WATCH_SECONDS)
             talk.end(passed)
 
         watching = asyncio.create_task(watch())

@@ -16,6 +16,7 @@ from corral.events import CalledTool, Event, Noted, Reached
 from corral.model import Violation
 from corral.rules import secrets
 from corral.rules.redact import Redactor, likely, passed
+from corral.rules.refusals import Refusal
 from corral.rules.strays import Grounds, strays
 from corral.world import tripwire
 from corral.world.sandbox.confine import own_processes
@@ -31,12 +32,14 @@ class Guard:
         self._recorder, self._host = recorder, host
         recorder.redactor = host.redactor
         self._before: Snapshot | None = None
-        self.refusals: dict[str, str] = {}  #: hosts and requests that our proxies refused, and why
+        self.refusals: list[Refusal] = []  #: by our proxies
+        self._needless: tuple[str, ...] = ()  # hosts that its agent asks for and works without
         self.reached_any = False  #: any host at all
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
     def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
+        self._needless = dressed.agent.facts.needless_hosts
         of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
         given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
         given |= passed({name: os.environ[name] for name in names if name in os.environ})
@@ -44,12 +47,23 @@ class Guard:
 
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""
-        self._recorder.emit(Reached(host, port, allowed, reason))
+        needless = not allowed and host in self._needless
+        if not needless:
+            self._recorder.emit(Reached(host, port, allowed, reason))
         if allowed:
             self.reached_any = True
             return
-        self.refusals[host] = reason
+        self.refusals.append(Refusal(host, reason, needless))
+        if needless:
+            self._note_needless()
+            return
         self.violate([Violation("net", host if "/" in host else f"{host}:{port}")])
+
+    def _note_needless(self) -> None:
+        """Say once that hosts are refused which the agent asks for by itself: no violations of the task's."""
+        if sum(each.needless for each in self.refusals) == 1:
+            names = ", ".join(self._needless)
+            self._recorder.emit(Noted(f"refused without more words, since its agent works without them: {names}"))
 
     def heard(self, event: Event, own: Sequence[str]) -> None:
         """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""

@@ -91,8 +91,8 @@ class Network:
         self._words += profile.hosts
         count.passed = count.passed or 0
         self._counter = _Counter(metered, count)
-        if present or facts.local:  # without a key of ours, what it logs in with itself is its own
-            self._paths = api_paths(dressed.name, provider.address, profile.paths)
+        everything = not (present or facts.local)  # without a key of ours, what it logs in with itself is its own
+        self._paths = api_paths(dressed.name, provider.address, profile.paths, everything=everything)
         ca_file = dressed.env.get("NODE_EXTRA_CA_CERTS") or os.environ.get("NODE_EXTRA_CA_CERTS")
         self._upstream = Upstream(url, ca_file=ca_file)
         mask = f"sk-corral-{secrets.token_hex(16)}"

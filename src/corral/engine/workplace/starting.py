@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from corral.engine.host import Host
 from corral.engine.talk.recorder import Recorder
 from corral.errors import SetupFailed
 from corral.events import Noted
 from corral.flow import Node
 from corral.world import merging, pins
+from corral.world.git import Repository
 from corral.world.merging import Combined
-
-MARKED = "Combine steps, with conflicts"
 
 
 async def find_base(recorder: Recorder, node: Node, host: Host) -> None:
     """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
     record, heads = recorder.record, recorder.record.heads
     if len(heads) > 1:
-        combined = await merging.combine(host.repository, heads, f"Combine {len(heads)} steps")
-        if combined.commit is None:
-            combined = await _with_marks(recorder, node, host, combined)
-        heads = (await pins.made_and_pinned(host.repository, host.attempt, lambda: _again(host, heads, combined)),)
-        record.conflicts = tuple(each.path for each in combined.conflicts)
+        combined = await pins.combined_and_pinned(
+            host.repository, host.attempt, lambda apart: _combined(recorder, node, apart)
+        )
+        heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)
     record.base = heads[0] if heads else host.plan.base
     host.base = record.base
 
 
-async def _again(host: Host, heads: Sequence[str], combined: Combined) -> str:
-    """Combine once more, to the very same commit: whatever of it a `git gc` took before a ref led to it is back."""
-    marked, words = bool(combined.conflicts), f"Combine {len(heads)} steps"
-    made = (
-        await merging.combine_marked(host.repository, heads, MARKED)
-        if marked
-        else await merging.combine(host.repository, heads, words)
-    )
-    return made.commit or combined.commit or ""
-
-
-async def _with_marks(recorder: Recorder, node: Node, host: Host, found: Combined) -> Combined:
+async def _combined(recorder: Recorder, node: Node, repository: Repository) -> Combined:
+    heads = recorder.record.heads
+    found = await merging.combine(repository, heads, f"Combine {len(heads)} steps")
+    if found.commit is not None:
+        return found
     paths = [each.path for each in found.conflicts]
     if node.kind == "run":
         raise SetupFailed(  # another try would meet the same
@@ -47,4 +36,4 @@ async def _with_marks(recorder: Recorder, node: Node, host: Host, found: Combine
             hint="put a task between them, whose agent resolves it",
         )
     recorder.emit(Noted(f"it is to resolve conflicts in: {', '.join(paths)}"))
-    return await merging.combine_marked(host.repository, recorder.record.heads, MARKED)
+    return await merging.combine_marked(repository, heads, "Combine steps, with conflicts")

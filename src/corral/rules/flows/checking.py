@@ -35,7 +35,7 @@ def check(flow: Flow, prefix: str, places: Mapping[str, Place], nested: Mapping[
     for node in own:
         _names(node, above, inputs, places[node.id], mistakes)
         of_items = item_names(node)
-        for path in _paths(node):
+        for path in paths_of(node):
             if path[0] in of_items:
                 _asked_of_items(path, node, places[node.id], mistakes)
             elif path[0] not in inputs and above.has(node.id, path[0]):
@@ -132,8 +132,8 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
     own = item_names(node)
     known = inputs | {"nodes"} | own
     asked: list[tuple[str, set[str], set[str]]] = []
-    for key, text in (("when", node.when), ("for_each", node.for_each)):
-        asked += [(key, _of(text), known - (own if key == "for_each" else set[str]()))] if text else []
+    for key, text in (("when", node.when), (_list_key(node), node.for_each)):
+        asked += [(key, _of(text), known - (own if key != "when" else set[str]()))] if text else []
     if node.repeat and node.repeat.until != "checks":
         asked.append(("until", _of(node.repeat.until), known | {"output", "attempt"}))
     if node.kind != "merge":
@@ -157,7 +157,7 @@ def _known_here(name: str, names: list[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else "known here: " + (listed(names) or "nothing")
 
 
-def _paths(node: Node) -> list[tuple[str, ...]]:
+def paths_of(node: Node) -> list[tuple[str, ...]]:
     """Return everything that a node's texts and expressions ask for."""
     found: list[tuple[str, ...]] = []
     expressions = (node.when, node.for_each, node.repeat.until if node.repeat else None)
@@ -209,14 +209,14 @@ def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mi
     of = nodes.get(prefix + path[0]) if len(path) > 1 and path[1] == "output" else None
     if of is None or of.fans_out or of.reduce:
         return
-    words = f"`for_each`: `{'.'.join(path)}` is no list"
+    words = f"`{_list_key(node)}`: `{'.'.join(path)}` is no list"
     if of.kind == "run" and of.output is None and len(path) == 2:
         mistakes.add(place, f"{words}, but the text that `{path[0]}` prints", JSON_HINT)
     shape: Mapping[str, Any] = of.output or {}
     for name in path[2:]:
         shape = cast("Mapping[str, Any]", shape.get("properties", {})).get(name, {})
     kind = shape.get("type")
-    if isinstance(kind, str) and kind != "array":
+    if isinstance(kind, str) and kind != "array" and not (node.matrix and kind == "object"):
         mistakes.add(place, f"{words}, but {kind}", "name a list of it")
 
 
@@ -231,12 +231,16 @@ def _listed_input(node: Node, flow: Flow, prefix: str, place: Place, mistakes: M
     name = path[0]
     value = flow.inputs.get(prefix + name)
     later = isinstance(value, str) and (value == f"<{name}>" or "{{" in value)
-    if value is not None and not later and not isinstance(value, list):
+    if value is not None and not later and not isinstance(value, list | dict if node.matrix else list):
         mistakes.add(
             place,
-            f"`for_each`: the input `{name}` is no list",
+            f"`{_list_key(node)}`: the input `{name}` is no list",
             f"give it a list as its default: {name}: {{default: [a]}}",
         )
+
+
+def _list_key(node: Node) -> str:
+    return "matrix" if node.matrix else "for_each"
 
 
 def _of(text: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from corral.flow import Node
-from corral.rules.flows.expressions import Expression
+from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Table
 from corral.rules.flows.tree import Place
 
@@ -43,6 +43,34 @@ def combinations(axes: Mapping[str, Sequence[Any]], include: Sequence[Row], excl
         if not fitting:
             own.append(dict(entry))
     return [*rows, *own]
+
+
+def items_of(value: Any, *, matrix: bool) -> list[Any]:
+    """Return the items that a value of an earlier node stands for: a list, or for a matrix also a table of axes."""
+    if matrix and isinstance(value, dict):
+        value = _combined(cast("dict[str, Any]", value))
+    if not isinstance(value, list):
+        text = ", but text: does its node say `output: json`?" if isinstance(value, str) else ""
+        raise Wrong(f"it is no list{text}")
+    found = cast("list[Any]", value)
+    if len(found) > MOST_ITEMS:
+        raise Wrong(f"it has more than {MOST_ITEMS} items")
+    if matrix and not all(isinstance(item, dict) for item in found):
+        raise Wrong("a matrix is a table of lists, or a list of tables")
+    return found
+
+
+def _combined(value: Row) -> list[Row]:
+    axes = {name: values for name, values in value.items() if name not in SIDE}
+    include, exclude = (cast("list[Any]", value.get(name) or []) for name in SIDE)
+    for name, values in (*axes.items(), (SIDE[0], include), (SIDE[1], exclude)):
+        if not isinstance(values, list):
+            raise Wrong(f"`{name}` of the matrix is no list")
+    if not all(isinstance(entry, dict) for entry in [*include, *exclude]):
+        raise Wrong("`include` and `exclude` of a matrix are lists of tables")
+    if math.prod(len(values) for values in axes.values()) > MOST_PRODUCT:
+        raise Wrong(f"it has more than {MOST_ITEMS} items")
+    return combinations(axes, include, exclude)
 
 
 def _has(row: Row, entry: Row) -> bool:
@@ -111,7 +139,7 @@ def _axis(matrix: Table, name: str) -> list[Any] | None:
         return None
     given = cast("list[Place]", place.value) if isinstance(place.value, list) else []
     if not given:
-        hint = f"{name}: [a, b]; for a list that an earlier node makes, use `for_each`"
+        hint = f"{name}: [a, b]; what an earlier node makes is a whole matrix: `matrix: NODE.output`"
         matrix.wrong(f"`{name}` of `matrix` is a list of values", hint, name)
         return None
     values = [each.as_written(decimals=True) for each in given]

@@ -43,7 +43,7 @@ KEYS: dict[str, dict[str, Any]] = {
         "description": "run the node once for each item; {{item}} and {{item.FIELD}} name it",
     },
     "matrix": {
-        "type": "object",
+        "type": ["object", "string"],
         "minProperties": 1,
         "description": "run the node once for each combination; {{matrix.AXIS}} names a value",
         "properties": {"include": ROWS, "exclude": ROWS},

@@ -290,6 +290,8 @@ def _fan(table: Table) -> tuple[str | None, tuple[Any, ...] | None]:
     if table.has("matrix"):
         if table.has("for_each"):
             table.wrong("a node has either `for_each` or `matrix`", "", "matrix")
+        if isinstance(table.plain("matrix"), str):
+            return table.expression("matrix"), None
         return None, items.read_matrix(table)
     if isinstance(table.plain("for_each"), list):
         return None, items.read_list(table)

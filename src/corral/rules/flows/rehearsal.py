@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from corral.flow import Flow
+from corral.flow import Flow, Node
 from corral.model import Attempt, AttemptRecord, Cost, Failure, RetryPolicy
 from corral.rules.actions import Action, Ask, Finish, Land, Settle
+from corral.rules.flows.guessing import guess
 from corral.rules.flows.stubs import Stub, Stubs
 from corral.rules.lanes import Begin, WaitUntil
 from corral.rules.schedule import Schedule
@@ -42,7 +43,7 @@ def rehearse(
 
 class _Play:
     def __init__(self, flow: Flow, retry: RetryPolicy, stubs: Stubs, costs: Mapping[str, float]) -> None:
-        self._schedule = Schedule(flow, retry)
+        self._flow, self._schedule = flow, Schedule(flow, retry)
         self._stubs, self._costs = stubs, costs
         self._steps: list[Step] = []
         self._now = 0.0
@@ -91,7 +92,7 @@ class _Play:
         again = f"try {action.number}" if action.number > 1 else ""
         words = ", ".join(filter(None, (schedule.combination(action.node), again)))
         if stub.ok:
-            attempt.output = stub.gives[0] if stub.gives else sample(node.output)
+            attempt.output = stub.gives[0] if stub.gives else self._made_up(node)
         else:
             attempt.status, attempt.error = "failed", Failure("check_failed", STUBBED)
             words = ", ".join(filter(None, (words, "fails")))
@@ -105,6 +106,10 @@ class _Play:
             started=self._now,
             ended=self._now,
         )
+
+    def _made_up(self, node: Node) -> Any:
+        """Return what a node gives that has no stub: the plainest that fits its shape, or what others ask of it."""
+        return sample(node.output) if node.output != {} else guess(self._flow, node.id)
 
     def _settled(self, wave: int, node: str, *, asks: bool) -> Settle:
         """Return how a gate or a merge ends."""

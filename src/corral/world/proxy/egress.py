@@ -13,9 +13,10 @@ from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer
 from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
+from corral.world.proxy.first_words import WrongServer
 from corral.world.proxy.http1 import Malformed, Request
 from corral.world.proxy.secret import Secret
-from corral.world.proxy.tunnel import WrongName, tunnel
+from corral.world.proxy.tunnel import tunnel
 
 MOST_TOLD = 1000
 PLACE = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,255}))(?::(?P<port>\d{1,5}))?")
@@ -94,10 +95,14 @@ class Egress(Doorway):
         await client.send(b"HTTP/1.1 200 Connected\r\n\r\n")
         try:
             # Behind an address any name may stand; who listed it meant the machine.
-            await tunnel(client, upstream, lambda name: _is_address(host) or name == host, self._limits.idle_seconds)
-        except WrongName:
-            self._told(host, port, "TLS asked for another server by that way")
-            client.cut()
+            check = None if _is_address(host) else host.__eq__
+            await tunnel(client, upstream, check, self._limits.idle_seconds)
+        except WrongServer as wrong:
+            self._told(host, port, str(wrong))
+            if wrong.plain:
+                await client.send(f"HTTP/1.1 403 Refused\r\nConnection: close\r\n\r\ncorral: {wrong}\n".encode())
+            else:
+                client.cut()
 
     async def _forward(self, client: Client, request: Request) -> None:
         found = WHOLE.fullmatch(request.target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -28,6 +28,13 @@ HOP_BY_HOP = frozenset(
 
 Fields = Sequence[tuple[str, str]]
 Framing = int | Literal["chunked", "close"]  #: a body's length, or how its end is known
+
+
+class Reader(Protocol):
+    """What a head or a body is read from."""
+
+    async def read(self, n: int) -> bytes: ...
+    async def readuntil(self, separator: bytes) -> bytes: ...
 
 
 class Malformed(Exception):
@@ -76,7 +83,7 @@ def encode(first: str, fields: Fields) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-async def read_head(reader: asyncio.StreamReader, status: int = 400) -> list[str] | None:
+async def read_head(reader: Reader, status: int = 400) -> list[str] | None:
     """Return the lines of a head, None where the other side left without a word; `status` is for one that is none."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
@@ -158,7 +165,7 @@ def _framing(fields: Fields, minor: int, status: int) -> Framing:
     return int(lengths[0])
 
 
-async def read_body(reader: asyncio.StreamReader, framing: Framing, status: int = 400) -> AsyncIterator[bytes]:
+async def read_body(reader: Reader, framing: Framing, status: int = 400) -> AsyncIterator[bytes]:
     """Give a body piece by piece as it comes; Cut where it ends too early."""
     if framing == "close":
         while piece := await reader.read(PIECE_BYTES):
@@ -175,7 +182,7 @@ async def read_body(reader: asyncio.StreamReader, framing: Framing, status: int 
             yield piece
 
 
-async def _exactly(reader: asyncio.StreamReader, left: int) -> AsyncIterator[bytes]:
+async def _exactly(reader: Reader, left: int) -> AsyncIterator[bytes]:
     while left:
         piece = await reader.read(min(left, PIECE_BYTES))
         if not piece:
@@ -184,21 +191,21 @@ async def _exactly(reader: asyncio.StreamReader, left: int) -> AsyncIterator[byt
         yield piece
 
 
-async def _chunk_size(reader: asyncio.StreamReader, status: int) -> int:
+async def _chunk_size(reader: Reader, status: int) -> int:
     found = CHUNK.fullmatch(await _line(reader, status))
     if not found:
         raise Malformed(status, "a chunk without a size")
     return int(found[1], 16)
 
 
-async def _skip_trailers(reader: asyncio.StreamReader, status: int) -> None:
+async def _skip_trailers(reader: Reader, status: int) -> None:
     for _ in range(MOST_TRAILERS):
         if await _line(reader, status) == b"\r\n":
             return
     raise Malformed(status, "too many trailers")
 
 
-async def _line(reader: asyncio.StreamReader, status: int) -> bytes:
+async def _line(reader: Reader, status: int) -> bytes:
     try:
         return await reader.readuntil(b"\r\n")
     except asyncio.IncompleteReadError:

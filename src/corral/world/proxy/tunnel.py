@@ -1,36 +1,64 @@
-"""Bytes in both directions, where only the first of them are looked at: the name that TLS asks for."""
+"""Bytes in both directions, where only the first are looked at: the server that TLS or plain HTTP asks for."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from typing import Protocol
 
+from corral.world.proxy import first_words, http1
 from corral.world.proxy.door import Peer
-from corral.world.proxy.http1 import PIECE_BYTES
+from corral.world.proxy.first_words import Ahead, Check, WrongServer
+from corral.world.proxy.http1 import PIECE_BYTES, Malformed
 
-HANDSHAKE = 22
-MOST_HELLO_BYTES = 64 * 1024
-
-Check = Callable[[str], bool]  #: the name that TLS asks for -> may it
-
-
-class WrongName(ConnectionError):
-    """TLS asked for another server than the one the tunnel leads to."""
+SWITCHED = re.compile(rb"HTTP/1\.[01] 101\b")
+STATUS_BYTES = 12  #: `HTTP/1.1 101`
 
 
-async def tunnel(client: Peer, upstream: Peer, check: Check, idle_seconds: float) -> None:
-    """Carry bytes until both sides have said all, one fails, or nothing moves for too long."""
+class _Source(Protocol):
+    async def read(self, n: int) -> bytes: ...
+
+
+class _Answer:
+    """What a server says, and how that began."""
+
+    def __init__(self, reader: _Source) -> None:
+        self._reader = reader
+        self.start = b""
+        self.began = asyncio.Event()
+
+    async def read(self, n: int) -> bytes:
+        piece = await self._reader.read(n)
+        if not self.began.is_set():
+            self.start += piece
+            if len(self.start) >= STATUS_BYTES or not piece:
+                self.began.set()
+        return piece
+
+
+async def tunnel(client: Peer, upstream: Peer, check: Check | None, idle_seconds: float) -> None:
+    """Carry bytes until both sides have said all, one fails, or nothing moves for too long.
+
+    Without a `check` nothing is looked at: the tunnel leads to an address.
+    """
     loop = asyncio.get_running_loop()
+    answer = _Answer(upstream.reader)
     async with asyncio.timeout(idle_seconds) as idle:
 
         def alive() -> None:
             idle.reschedule(loop.time() + idle_seconds)
 
         async def there() -> None:
-            first = await _hello(client.reader, check)
-            await _pump(client, upstream, alive, first)
+            ahead = Ahead(client.reader)
+            spoken = await first_words.kind(ahead) if check else "other"
+            if check and spoken == "tls":
+                await first_words.check_greeting(ahead, check)
+            elif check and spoken == "http":
+                await _one_request(ahead, upstream, check, answer, alive)
+            await _pump(ahead, upstream, alive)
 
-        tasks = [asyncio.create_task(there()), asyncio.create_task(_pump(upstream, client, alive, b""))]
+        tasks = [asyncio.create_task(there()), asyncio.create_task(_pump(answer, client, alive))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
@@ -41,53 +69,37 @@ async def tunnel(client: Peer, upstream: Peer, check: Check, idle_seconds: float
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pump(source: Peer, target: Peer, alive: Callable[[], None], first: bytes) -> None:
-    piece = first or await source.reader.read(PIECE_BYTES)
-    while piece:
+async def _pump(source: _Source, target: Peer, alive: Callable[[], None]) -> None:
+    while piece := await source.read(PIECE_BYTES):
         await target.send(piece)
         alive()
-        piece = await source.reader.read(PIECE_BYTES)
     if target.writer.can_write_eof():
         target.writer.write_eof()
 
 
-async def _hello(reader: asyncio.StreamReader, check: Check) -> bytes:
-    """Read what a client says first; where that is TLS, all of its greeting, and ask about the name in it."""
-    raw = await reader.read(PIECE_BYTES)
-    if raw[:1] != bytes([HANDSHAKE]):
-        return raw
-    while (greeting := joined(raw)) is None:
-        more = await reader.read(PIECE_BYTES)
-        if not more or len(raw) > MOST_HELLO_BYTES:
-            raise WrongName("a greeting that does not end")
-        raw += more
-    name = asked_name(greeting)
-    if name is not None and not check(name):
-        raise WrongName(name)
-    return raw
-
-
-def joined(raw: bytes) -> bytes | None:
-    """Return the greeting that one or more TLS records hold; None where there is more to come."""
-    greeting = b""
-    while len(raw) >= 5 and raw[0] == HANDSHAKE:
-        size = int.from_bytes(raw[3:5], "big")
-        greeting += raw[5 : 5 + size]
-        raw = raw[5 + size :]
-        if len(greeting) >= 4 and len(greeting) >= 4 + int.from_bytes(greeting[1:4], "big"):
-            return greeting
-    return b"" if raw and raw[0] != HANDSHAKE else None
-
-
-def asked_name(greeting: bytes) -> str | None:
-    """Return the server's name that a TLS greeting asks for."""
-    at = 4 + 2 + 32  # kind and size, version, random
-    for width in (1, 2, 1):  # what was resumed, ciphers, compressions
-        at += width + int.from_bytes(greeting[at : at + width], "big")
-    at += 2
-    while at + 4 <= len(greeting):
-        kind, size = int.from_bytes(greeting[at : at + 2], "big"), int.from_bytes(greeting[at + 2 : at + 4], "big")
-        if kind == 0:
-            return greeting[at + 9 : at + 4 + size].decode("latin-1").lower().removesuffix(".")
-        at += 4 + size
-    return None
+async def _one_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answer, alive: Callable[[], None]) -> None:
+    """Carry one plain request to the server it is checked for; a second could name another."""
+    try:
+        lines = await http1.read_head(ahead)
+        if lines is None:
+            return
+        request = http1.request_of(lines)
+        first_words.check_host(request, check)
+        framing = http1.request_framing(request)
+        upgrade = [("Upgrade", value) for value in http1.values(request.fields, "upgrade")]
+        last = [*upgrade, ("Connection", "Upgrade" if upgrade else "close")]
+        fields = [*http1.carried(request.fields), *http1.framing_fields(request), *last]
+        await upstream.send(http1.encode(f"{request.method} {request.target} HTTP/1.{request.minor}", fields))
+        async for piece in http1.read_body(ahead, framing):
+            alive()
+            await upstream.send(http1.framed(piece, chunked=framing == "chunked"))
+    except Malformed as malformed:
+        raise WrongServer(f"plain HTTP that cannot be checked: {malformed}", plain=True) from None
+    if framing == "chunked":
+        await upstream.send(b"0\r\n\r\n")
+    if upgrade:
+        await answer.began.wait()
+        if SWITCHED.match(answer.start):
+            return
+    if ahead.held or await ahead.more():
+        raise WrongServer("plain HTTP asked twice over one connection")

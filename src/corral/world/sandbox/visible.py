@@ -13,6 +13,7 @@ from msgspec import Struct
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
+ALTERNATIVES = Path("/etc/alternatives")  #: links of the system, which every box has
 MOST_LINKS = 40  #: the kernel follows no more either
 
 #: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
@@ -73,7 +74,7 @@ def _links(program: Path) -> list[Path]:
     while program.is_symlink() and len(found) < MOST_LINKS:
         program = Path(os.path.normpath(program.parent / program.readlink()))
         found.append(program)
-    return found[:-1]
+    return [link for link in found[:-1] if not link.is_relative_to(ALTERNATIVES)]
 
 
 class Shown(Struct, frozen=True):
@@ -84,7 +85,7 @@ class Shown(Struct, frozen=True):
 
     def has(self, path: Path) -> bool:
         """Tell whether a path is there in the box."""
-        if is_system(path):
+        if is_system(path) or path.is_relative_to(ALTERNATIVES):
             return True
         above = [each for each in (path, *path.parents) if each in self.places or each in self.hidden]
         return bool(above) and above[0] not in self.hidden

@@ -59,9 +59,9 @@ class Ledger:
         usd, wanted = _stored_usd(line.reserved), line.reserved
         for bound in bounds:
             room = self._room(bound, line, below_usd if bound.limit.window == "node" else 0.0)
-            found = room.grant(wanted, expected)
+            found = room.grant(wanted, expected, line.least)
             if found is None:
-                waits = room.may_wait(wanted, expected)
+                waits = room.may_wait(wanted, expected, line.least)
                 return Refusal(room.limit, room.spent, room.reserved, wanted, waits)
             usd = min(usd, found)
         return usd
@@ -213,6 +213,10 @@ class Ledger:
         """Return what attempts like this one cost, newest first, where it is known."""
         rows = self._store.rows("prices_paid", agent=agent, model=model, type=kind, most=most)
         return [cast("float", row["spent"]) for row in rows]
+
+    def least_before(self, agent: str, model: str | None, kind: str | None) -> float:
+        """Return the least that an attempt like this one is known to have cost, also one cut short; 0 if none is."""
+        return cast("float", self._store.rows("least_paid", agent=agent, model=model, type=kind)[0]["usd"])
 
 
 def _paid(row: sqlite3.Row) -> Paid:

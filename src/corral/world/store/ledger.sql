@@ -82,6 +82,10 @@ SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :mo
   AND (spent > 0 OR status = 'done')  -- what cost nothing and is not done never came to ask its model
 ORDER BY at DESC LIMIT :most
 
+-- name: least_paid
+SELECT coalesce(min(spent), 0.0) AS usd FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model)
+  AND (:type IS NULL OR type = :type) AND settled IS NOT NULL AND source != 'unknown' AND spent > 0
+
 -- name: add_quota
 INSERT INTO quotas (agent, model, at, until, message) VALUES (:agent, :model, :at, :until, :message)
 

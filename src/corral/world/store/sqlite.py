@@ -17,13 +17,14 @@ from corral.errors import BadRequest, NotFound, StoreTrouble
 from corral.events import Event, Stored
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
-from corral.world import clock, fence
+from corral.world import clock, custody, fence
 from corral.world.notice import Rope
 from corral.world.store import missing, readonly
 from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
+LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 
 
@@ -309,6 +310,10 @@ class Store:
 
     # --- health
 
+    def blocked_by(self) -> int | None:
+        """Return the process that was stopped by a signal while it wrote, so that nobody else can write."""
+        return custody.stopped_holder(self.path.with_name(self.path.name + "-shm"))
+
     def removed(self) -> StoreTrouble | None:
         """Return an error if the file of this database was removed, replaced or emptied since it was opened."""
         return None if missing.identity(self.path) == self._file else missing.removed(self.path)
@@ -342,13 +347,18 @@ class Store:
 
     def _patiently(self, statement: str, values: Mapping[str, object] | None = None) -> sqlite3.Cursor:
         """Wait for other processes in short steps of uneven length: SQLite's own grow, and who came first starves."""
-        until = time.monotonic() + BUSY_SECONDS
+        started = time.monotonic()
+        until, look_at = started + BUSY_SECONDS, started + LOOK_SECONDS
         while True:
             try:
                 return self._db.execute(statement, cast("dict[str, Any]", values or {}))
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or self._depth or time.monotonic() > until:
                     raise
+                if time.monotonic() > look_at:
+                    look_at += LOOK_SECONDS
+                    if self.blocked_by() is not None:
+                        raise  # it would be in vain to wait
                 time.sleep(random.uniform(0.0002, 0.004))  # noqa: S311 -- not for a secret
 
     def _do(self, name: str, /, **values: object) -> int:

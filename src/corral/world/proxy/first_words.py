@@ -1,0 +1,149 @@
+"""What a client says first in a tunnel: TLS, plain HTTP or something else, and the server it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from corral.world.proxy.http1 import MOST_HEAD_BYTES, PIECE_BYTES, Reader, Request, values
+
+HANDSHAKE, CLIENT_HELLO, SERVER_NAME = 22, 1, 0
+RECORDS = range(20, 25)  #: types of TLS records
+MOST_HELLO_BYTES = 64 * 1024
+MOST_LINE_BYTES, MOST_WORD_BYTES = 8192, 64
+#: A request line of any server's HTTP, also of one that reads it leniently.
+REQUEST = re.compile(rb"[A-Za-z]+\s+(?:/|\*|https?:)|.*\bHTTP/\d", re.IGNORECASE)
+BINARY = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]")
+AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
+
+Check = Callable[[str], bool]  #: the name that is asked for -> may it
+
+
+class WrongServer(ConnectionError):
+    """Another server was asked for than the one the tunnel leads to, or it cannot be seen which."""
+
+    def __init__(self, words: str, *, plain: bool = False) -> None:
+        super().__init__(words)
+        self.plain = plain  #: it was plain HTTP
+
+
+class Ahead:
+    """A reader whose first bytes can be looked at before they are read."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.held = b""
+
+    async def more(self) -> bool:
+        """Look further; False where nothing more comes."""
+        piece = await self._reader.read(PIECE_BYTES)
+        self.held += piece
+        return bool(piece)
+
+    async def read(self, n: int) -> bytes:
+        if not self.held:
+            return await self._reader.read(n)
+        piece, self.held = self.held[:n], self.held[n:]
+        return piece
+
+    async def readuntil(self, separator: bytes) -> bytes:
+        while (at := self.held.find(separator)) < 0:
+            if len(self.held) > MOST_HEAD_BYTES:
+                raise asyncio.LimitOverrunError("too long", len(self.held))
+            if not await self.more():
+                raise asyncio.IncompleteReadError(self.held, None)
+        at += len(separator)
+        piece, self.held = self.held[:at], self.held[at:]
+        return piece
+
+
+async def kind(ahead: Ahead) -> Literal["tls", "http", "other"]:
+    """Tell what a client speaks, as soon as that can be seen."""
+    while (found := kind_of(ahead.held)) is None:
+        if not await ahead.more():
+            return "other"
+    return found
+
+
+def kind_of(start: bytes) -> Literal["tls", "http", "other"] | None:
+    """Tell what begins so; None where there is too little of it."""
+    if start[:1] and start[0] in RECORDS:
+        return "tls" if start[0] == HANDSHAKE or start[1:2] in (b"", b"\3") else "other"
+    line, end, _ = start.lstrip(b"\r\n").partition(b"\n")
+    if BINARY.search(line):
+        return "other"
+    if REQUEST.match(line):
+        return "http"
+    word = re.match(rb"\S*", line)
+    long = len(start) > MOST_LINE_BYTES or (word and len(word[0]) > MOST_WORD_BYTES)
+    return "other" if end or long else None
+
+
+async def check_greeting(ahead: Ahead, check: Check) -> None:
+    """Look at all of a TLS greeting, and ask about the name in it."""
+    while (greeting := joined(ahead.held)) is None:
+        if len(ahead.held) > MOST_HELLO_BYTES or not await ahead.more():
+            raise WrongServer("TLS began with a greeting that does not end")
+    name = asked_name(greeting)
+    if name is not None and not check(name):
+        raise WrongServer("TLS asked for another server by that way")
+
+
+def joined(raw: bytes) -> bytes | None:
+    """Return the greeting that one or more TLS records hold; None where there is more to come."""
+    greeting = b""
+    while raw:
+        if raw[0] != HANDSHAKE:
+            raise WrongServer("TLS began with records of mixed types")
+        if len(raw) < 5:
+            return None
+        size = int.from_bytes(raw[3:5], "big")
+        greeting += raw[5 : 5 + size]
+        raw = raw[5 + size :]
+        if greeting and greeting[0] != CLIENT_HELLO:
+            raise WrongServer("TLS began with something else than a greeting")
+        if len(greeting) >= 4 and len(greeting) >= 4 + int.from_bytes(greeting[1:4], "big"):
+            return greeting
+    return None
+
+
+def asked_name(greeting: bytes) -> str | None:
+    """Return the server's name that a TLS greeting asks for."""
+    at = 4 + 2 + 32  # kind and size, version, random
+    for width in (1, 2, 1):  # what was resumed, ciphers, compressions
+        at += width + int.from_bytes(greeting[at : at + width], "big")
+    at += 2
+    names: list[str] = []
+    while at + 4 <= len(greeting):
+        extension, size = int.from_bytes(greeting[at : at + 2], "big"), int.from_bytes(greeting[at + 2 : at + 4], "big")
+        if extension == SERVER_NAME:
+            names.append(_only_name(greeting[at + 4 : at + 4 + size]))
+        at += 4 + size
+    if len(names) > 1:
+        raise WrongServer("TLS asked for several servers")
+    return names[0] if names else None
+
+
+def _only_name(listed: bytes) -> str:
+    """Return the name of a list that holds one; servers differ in which of several they take."""
+    name = listed[5:]
+    sizes = int.from_bytes(listed[:2], "big"), int.from_bytes(listed[3:5], "big")
+    if listed[2:3] != b"\0" or sizes != (len(name) + 3, len(name)):
+        raise WrongServer("TLS asked for several servers, or for none that can be read")
+    return name.decode("latin-1").lower().removesuffix(".")
+
+
+def check_host(request: Request, check: Check) -> None:
+    """Ask about the server that a plain request names: in its Host field, and in its target if that is a whole URL."""
+    hosts = values(request.fields, "host")
+    if len(hosts) > 1 or (not hosts and request.minor == 1):
+        raise WrongServer("plain HTTP named no server, or several", plain=True)
+    whole = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", request.target)
+    if not whole and not request.target.startswith(("/", "*")):
+        raise WrongServer("plain HTTP asked for what is no path", plain=True)
+    for asked in (*hosts, *([whole[1]] if whole else [])):
+        found = AUTHORITY.fullmatch(asked)
+        if not found or not found["name"] or not check(found["name"].lower().removesuffix(".")):
+            raise WrongServer("plain HTTP asked for another server by that way", plain=True)

@@ -1,0 +1,90 @@
+"""What passes to a provider is counted by corral itself: the agent's word can neither hide it nor replace it."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from corral.testing import ScriptedModel, Turn, Usage
+from tests.rig.command import Corral
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.slow
+
+PRICE = 0.45  #: of one answer, by the price of its model
+PROGRAM = """#!{python}
+import json, os, sys, time, urllib.request
+if "--version" in sys.argv:
+    print("2.0.0 (Claude Code)")
+    sys.exit()
+ASKED = {{"type": "assistant", "message": {{"id": "m", "content": [{{"type": "text", "text": "asked"}}]}}}}
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+def ask():
+    body = {{"model": "claude-sonnet-4-5", "max_tokens": 10, "stream": True,
+             "messages": [{{"role": "user", "content": "x"}}],
+             "tools": [{{"name": "Bash", "description": "x", "input_schema": {{"type": "object"}}}}]}}
+    request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode(),
+        {{"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"]}})
+    urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(request).read()
+say(type="system", subtype="init", session_id="s", model="claude-sonnet-4-5")
+{does}
+say(type="result", subtype="success", is_error=False, result="done", session_id="s", total_cost_usd=0.0,
+    usage={{"input_tokens": 0, "output_tokens": 0}})
+"""
+
+
+@pytest.fixture
+def model(corral: Corral) -> Iterator[ScriptedModel]:
+    dear = Usage(input=100_000, output=10_000)
+    with ScriptedModel([Turn(text="Done.", usage=dear)] * 4) as found:
+        corral.env["ANTHROPIC_API_KEY"] = "sk-scripted"
+        yield found
+
+
+def claude(corral: Corral, model: ScriptedModel, does: str) -> str:
+    """Make `claude` a program of ours that does this between its first line and its last."""
+    program = corral.root / "claude"
+    program.write_text(PROGRAM.format(python=sys.executable, does=does))
+    program.chmod(0o755)
+    corral.config(
+        f'[agents.claude]\nprogram = "{program}"\nmodel = "claude-sonnet-4-5"\n'
+        f'settings = {{ ANTHROPIC_BASE_URL = "{model.url}" }}\n'
+    )
+    return "claude"
+
+
+def test_a_reported_nothing_does_not_hide_what_was_metered(corral: Corral, model: ScriptedModel) -> None:
+    agent = claude(corral, model, "ask(); open('x.txt', 'w').write('x')")
+    outcome = corral.run(corral.repo(), "t", "--agent", agent, "--retries", "0")
+    assert outcome.code == 0, outcome
+    cost = outcome.attempt["cost"]
+    assert cost == {"usd": pytest.approx(PRICE), "source": "metered", "reserved_usd": 0.0, "disputed": True}
+    assert corral("cost", "--json").json["total"]["usd"] == pytest.approx(PRICE)
+    assert "disputed" in corral("show", "@last").out
+    assert any("$0.45 was metered: the larger counts" in event.get("text", "") for event in corral.events())
+
+
+@pytest.mark.parametrize("does", ["sys.exit(1)", "ask()"])
+def test_an_attempt_that_got_no_answer_has_spent_nothing(corral: Corral, does: str) -> None:
+    corral.env["ANTHROPIC_API_KEY"] = "sk-scripted"
+    with ScriptedModel([Turn(status=401, message="no")]) as model:
+        outcome = corral.run(corral.repo(), "t", "--agent", claude(corral, model, does), "--retries", "0")
+    assert outcome.code == 1, outcome
+    assert outcome.attempt["cost"] == {"usd": 0.0, "source": "metered", "reserved_usd": 0.0}
+    assert corral("cost", "--json").json["total"]["reserved_usd"] == 0.0
+
+
+def test_what_is_metered_is_shown_while_the_agent_works(corral: Corral, model: ScriptedModel) -> None:
+    agent = claude(corral, model, "ask(); ask(); say(**ASKED); time.sleep(600.37)")
+    arguments = ("run", "t", "--repo", corral.repo().folder, "--agent", agent, "--json", "--retries", "0")
+    with corral.going(*arguments) as run:
+        corral.until_said("asked")
+        until(lambda: corral("show", "@last", "--json").json["cost"]["usd"] == pytest.approx(2 * PRICE), "it is shown")
+        shown = corral("show", "@last", "--json").json
+        assert shown["status"] == "running"
+        assert shown["nodes"][0]["attempts"][0]["cost"]["source"] == "metered"
+        assert shown["tokens"]["input"] >= 100_000
+        corral("stop", "@last")
+        stopped = run.end()
+    assert stopped.json["nodes"][0]["attempts"][0]["cost"]["usd"] == pytest.approx(2 * PRICE)

@@ -1,0 +1,131 @@
+"""Parallel budgets under kills: whatever dies whenever, no limit is passed by more than one attempt's last step."""
+
+import random
+from pathlib import Path
+
+from corral.model import Attempt, Cost
+from corral.money import Bound, Expected, Limit, Line, Refusal
+from corral.world.store.ledger import Ledger
+from corral.world.store.sqlite import Store
+from tests.rig.tries import tries
+
+CASES = tries(200)
+PARALLEL = 8
+
+
+class Race:
+    """Many attempts of several runs and processes under a limit, decided by dice; nothing is left to a clock."""
+
+    def __init__(self, store: Store, dice: random.Random, case: int) -> None:
+        self.dice, self.case, self.dead = dice, case, set[str]()
+        self.ledger = Ledger(store, lambda owner: owner not in self.dead)
+        self.price = dice.choice([0.05, 0.08, 0.25, 0.5])
+        self.usd = dice.choice([0.5, 1.0, 2.0])
+        self.window = dice.choice(["run", "node", "day"])
+        self.expected: Expected = dice.choice(["usual", "assumed", "fixed"])
+        self.really = 0.0  #: what was spent, whoever knows of it
+        self.at_work: dict[str, tuple[str, float]] = {}  #: attempt -> its process, what it spent so far
+        self.waiting = self.count = 0
+
+    @property
+    def bound(self) -> Bound:
+        run = f"run{self.case}"
+        limit = Limit(window=self.window, usd=self.usd, repo=run if self.window == "day" else "")  # type: ignore[arg-type]
+        return Bound(limit=limit, run=run, node="main")
+
+    def start(self) -> None:
+        run, owner = f"run{self.case}", f"{self.case}-p{self.dice.randrange(3)}-{len(self.dead)}"
+        self.count += 1
+        name = f"{run}-{self.count}"
+        line = Line(attempt=name, run=run, node="main", agent="a", repo=run, owner=owner, reserved=self.price,
+                    least=self.price if self.expected == "usual" else 0.0, at=1.0)  # fmt: skip
+        refusal = self.ledger.reserve(line, [self.bound], self.expected)
+        if refusal is None:
+            self.at_work[name] = (owner, 0.0)
+        else:
+            self.waiting += refusal.waits
+            assert not refusal.waits or self.at_work  # nobody waits for nothing
+
+    def step(self, name: str) -> None:
+        """Let an attempt spend a part of its price, and report it or not."""
+        owner, spent = self.at_work[name]
+        more = min(self.price - spent, self.price * self.dice.choice([0.25, 0.5, 1.0]))
+        self.really += more
+        self.at_work[name] = (owner, spent + more)
+        if self.dice.random() < 0.7:
+            self.ledger.spend(name, spent + more, "reported")
+
+    def end(self, name: str) -> None:
+        _, spent = self.at_work.pop(name)
+        known = self.dice.random() < 0.8
+        held = self.ledger.line(name)
+        assert held is not None
+        cost = Cost(spent, "reported") if known else Cost()
+        attempt = Attempt(id=name, agent="a", status="done", cost=cost)
+        self.ledger.settle(attempt, spent if known else 0.0, 2.0, 0.0 if known else max(held.reserved, spent))
+
+    def kill(self) -> None:
+        owners = sorted({owner for owner, _ in self.at_work.values()})
+        victim = self.dice.choice(owners)
+        self.dead.add(victim)
+        self.at_work = {name: each for name, each in self.at_work.items() if each[0] != victim}
+
+
+def play(race: Race) -> None:
+    for _ in range(60):
+        chance, names = race.dice.random(), sorted(race.at_work)
+        if chance < 0.5 and len(names) < PARALLEL:
+            race.start()
+        elif names and chance < 0.8:
+            race.step(race.dice.choice(names))
+        elif names and chance < 0.93:
+            race.end(race.dice.choice(names))
+        elif names:
+            race.kill()
+        spent, reserved = race.ledger.held(race.bound)
+        assert spent + reserved <= race.usd + race.price + 1e-6
+
+
+def test_no_schedule_of_starts_reports_and_kills_passes_a_limit(tmp_path: Path) -> None:
+    store, dice, waited = Store(tmp_path), random.Random(20261117), 0
+    for case in range(CASES):
+        race = Race(store, dice, case)
+        with store.transaction():  # one for all: the disk is not what is tried here
+            play(race)
+        waited += race.waiting
+        # An attempt that is killed after a report has spent since then what nobody knows: at most its price.
+        lost_after_report = len(race.dead) * PARALLEL * race.price
+        assert race.really <= race.usd + race.price + lost_after_report, case
+    assert waited > CASES / 4
+    store.close()
+
+
+def test_a_wait_is_over_when_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="r")
+
+    def line(name: str) -> Line:
+        return Line(attempt=name, run="r", node=name, agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
+
+    assert ledger.reserve(line("a"), [bound], "usual") is None
+    assert ledger.reserve(line("b"), [bound], "usual") is None
+    found = ledger.reserve(line("c"), [bound], "usual")
+    assert isinstance(found, Refusal)
+    assert found.waits
+    for name in ("a", "b"):
+        ledger.settle(Attempt(id=name, agent="a", status="done", cost=Cost(0.5, "reported")), 0.5, 2.0)
+    found = ledger.reserve(line("c"), [bound], "usual")
+    assert isinstance(found, Refusal)
+    assert not found.waits
+
+
+def test_a_child_does_not_wait_for_the_attempt_that_waits_for_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    ledger, bound = Ledger(store, lambda _: True), Bound(limit=Limit(window="run", usd=1.0), run="root")
+    ledger.adopt("child", "root")
+    parent = Line(attempt="p", run="root", node="main", agent="a", repo="/r", owner="me", reserved=1.0, at=1.0)
+    child = Line(attempt="c", run="child", node="main", agent="a", repo="/r", owner="me", reserved=0.5, at=1.0)
+    assert ledger.reserve(parent, [bound], "usual") is None
+    found = ledger.reserve(child, [bound], "usual")
+    assert isinstance(found, Refusal)
+    assert not found.waits
