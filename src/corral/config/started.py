@@ -14,7 +14,19 @@ from typing import Any, cast
 #: tables of a repository's file that can start programs
 STARTING = ("workspace", "hooks", "mcp", "agents")
 #: keys whose text starts nothing
-PLAIN = ("copy", "instructions", "prompt", "result", "success", "cost", "tokens", "errors", "fallback", "hosts")
+PLAIN = (
+    "copy",
+    "instructions",
+    "prompt",
+    "result",
+    "success",
+    "cost",
+    "tokens",
+    "errors",
+    "fallback",
+    "hosts",
+    "paths",
+)
 #: programs that run what a file of a known name says
 FILES_OF = {
     "make": ("GNUmakefile", "makefile", "Makefile"),
