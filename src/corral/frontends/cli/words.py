@@ -73,7 +73,11 @@ def money(cost: Cost) -> str:
     if cost.usd is None:
         return f"cost unknown, {reserved}" if reserved else "cost unknown"
     usd = f"${cost.usd:.4f}".rstrip("0")
-    known = usd + "0" * (2 - len(usd.partition(".")[2])) + ("" if cost.source == "reported" or not cost.usd else f" {cost.source}")
+    known = (
+        usd
+        + "0" * (2 - len(usd.partition(".")[2]))
+        + ("" if cost.source == "reported" or not cost.usd else f" {cost.source}")
+    )
     doubt = ["disputed"] if cost.disputed is True else []
     return ", ".join([known, *doubt, *filter(None, [reserved])])
 
