@@ -88,3 +88,18 @@ def test_what_is_metered_is_shown_while_the_agent_works(corral: Corral, model: S
         corral("stop", "@last")
         stopped = run.end()
     assert stopped.json["nodes"][0]["attempts"][0]["cost"]["usd"] == pytest.approx(2 * PRICE)
+
+
+def test_dollars_of_a_subscription_are_said_to_be_notional(corral: Corral) -> None:
+    program = corral.root / "claude"
+    does = "open('x.txt', 'w').write('x'); say(type='result', subtype='success', result='x', total_cost_usd=0.2); sys.exit()"
+    program.write_text(PROGRAM.format(python=sys.executable, does=does))
+    program.chmod(0o755)
+    login = corral.root / "login" / ".credentials.json"
+    login.parent.mkdir()
+    login.write_text("{}")
+    corral.config(f'[agents.claude]\nprogram = "{program}"\naccount = "work"\n')
+    corral.config(f'[accounts.work]\nagent = "claude"\nfolder = "{login.parent}"\n')
+    outcome = corral.run(corral.repo(), "t", "--agent", "claude", "--retries", "0")
+    assert outcome.code == 0, outcome
+    assert any("notional: subscription login" in event.get("text", "") for event in corral.events())

@@ -119,6 +119,21 @@ def test_one_attempt_under_a_limit_below_its_price_is_stopped_in_flight(corral: 
     assert "x.txt" in outcome.attempt["files_changed"]
 
 
+def test_the_raise_that_is_offered_lets_a_task_finish(corral: Corral, repo: Repo) -> None:
+    agent = pays(corral, 0.055)
+    for _ in range(3):
+        assert corral.run(repo, "t", "--agent", agent).code == 0
+    hang = "echo '{\"usd\": 0.055}'; test -e half.txt || { echo x > half.txt; sleep 600.33; }; echo x > done.txt"
+    (corral.config_file.parent / "pay.sh").write_text(f"#!/bin/sh\n{hang}\n")  # it works on after its report
+    over = corral.run(repo, "t", "--agent", agent, "--budget", "0.05")
+    assert over.code == 4, over
+    (entry,) = corral("inbox", "--json").json
+    assert corral("answer", entry["id"], *entry["choices"][0].split()).code == 0
+    resumed = corral("resume", "@last", "--json")
+    assert resumed.code == 0, (entry, resumed)
+    assert resumed.json["cost"]["usd"] == pytest.approx(0.11)
+
+
 def test_a_flow_that_was_killed_spends_no_more_than_its_limit(corral: Corral, repo: Repo) -> None:
     """What was at work when corral was killed is unknown: it stays reserved, and the run goes on within the rest."""
     assume(corral, 0.08)

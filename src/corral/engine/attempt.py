@@ -10,6 +10,7 @@ from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine.host import Ears, Host
 from corral.engine.paying.admission import Admission
 from corral.engine.paying.cheaper import Dress
+from corral.engine.paying.known_cost import notional
 from corral.engine.proof import judgement, receipting, scoring
 from corral.engine.proof.evidence import Evidence
 from corral.engine.talk.letterbox import Letterbox
@@ -45,7 +46,7 @@ class AttemptCourse:
         self.record, self.attempt = recorder.record, recorder.attempt
         self.folder = Path(self.record.folder)
         self._hooks: tuple[Hook, ...] = ()
-        self._paused = False
+        self._paused = self._by_login = False
         self._collecting = False  #: its work was collected, or that was tried
         self._admission = Admission(recorder, node, dress, host)
         self._guard = Guard(recorder, host)
@@ -101,6 +102,7 @@ class AttemptCourse:
         if not await self._admission.may_start(dressed):
             return
         self._hooks = dressed.hooks
+        self._by_login = not any(dressed.env.get(name) for name in dressed.agent.facts.keys)
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         self._confine(dressed)
@@ -286,6 +288,8 @@ class AttemptCourse:
         if ended:
             self.record.denied = ended.denied
         self.attempt.cost = purse.cost()
+        if self.host.logins and self._by_login and self.attempt.cost.usd:
+            self._say(notional(self.recorder.windows()))
 
     async def _collect(self) -> None:
         self._collecting = True

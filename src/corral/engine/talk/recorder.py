@@ -157,6 +157,10 @@ class Recorder:
         if self.has_account and used is not None:
             accounts.see(self._store, [window])
 
+    def windows(self) -> list[QuotaWindow]:
+        """Return how the windows of its account stand, as its provider or its agent reported last."""
+        return [each for each in accounts.seen(self._store) if each.agent == self.attempt.known_as]
+
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""
         metered = self._tokens_before + self.purse.metered.less(self._metered_before).limited
