@@ -286,9 +286,10 @@ class Purse:
         if terms.local:
             return Cost(0.0, "fixed")
         if not self._known.tokens.total and not self._attempt.tokens.total and not terms.names_cost:
-            if self.asked_nobody():
+            usual = Cost() if terms.tells else self._known.prices.usual(self._attempt.agent)
+            if self.asked_nobody() and (usual.usd is None or self._record.outcome != "done"):
                 return Cost(0.0, "metered")
-            if not terms.tells and (usual := self._known.prices.usual(self._attempt.agent)).usd is not None:
+            if usual.usd is not None:
                 return usual
         return Cost(reserved_usd=self._unknown_part(0.0))
 
