@@ -34,7 +34,7 @@ except CorralError as error:
     told = str(error)
 print(json.dumps([told, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
 """
-MOST_MB, MOST_SECONDS = 512, 60.0
+MOST_MB, MOST_SECONDS = 512, 200.0  # loose: the machine may be busy
 
 
 @pytest.fixture
