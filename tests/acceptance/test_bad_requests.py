@@ -54,7 +54,7 @@ CASES: dict[str, tuple[list[str], list[str], str]] = {
     ),
     "empty check": (["t", "--agent", "mine", "--check", ""], ["--check"], ""),
     "check with a quote too few": (["t", "--agent", "mine", "--check", "echo 'x"], ["--check"], "quotes"),
-    "timeout in no unit": (["t", "--agent", "mine", "--timeout", "5 days"], ["--timeout"], "20m"),
+    "timeout in no unit": (["t", "--agent", "mine", "--timeout", "5 days"], ["--timeout"], "120h"),
     "no timeout": (["t", "--agent", "mine", "--timeout", "0"], ["--timeout"], "20m"),
     "idle in no unit": (["t", "--agent", "mine", "--idle", "soon"], ["--idle"], "20m"),
     "unknown type": (["t", "--agent", "mine", "--type", "magic"], ["magic"], "--help"),
