@@ -275,7 +275,8 @@ def test_a_dry_run_starts_nothing_and_estimates(corral: Corral) -> None:
     assert outcome.out.endswith("nothing was started\n")
     assert "cost: about $0.50; doer $0.2500 an attempt (fixed)" in outcome.out
     assert corral("ls", "--json").json == []
-    priced, free = corral.config_file.read_text(), corral.config_file.read_text().replace("cost_usd = 0.25", "")
+    priced = corral.config_file.read_text()
+    free = priced.replace("cost_usd = 0.25", 'hosts = ["api.example.org"]')
     corral.config_file.write_text(free)
     assert "never seen here: doer" in corral("flow", "run", file, "--repo", repo.folder, "--dry-run").out
     corral.config_file.write_text(priced)

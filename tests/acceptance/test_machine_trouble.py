@@ -100,7 +100,8 @@ def test_a_state_folder_that_became_read_only_can_be_looked_at(ready: Corral, re
     home = ready.home.rename(ready.root / "before")
     with contextlib.closing(sqlite3.connect(home / "corral.db", isolation_level=None)) as database:
         if kind == "older":
-            database.execute("ALTER TABLE runs DROP COLUMN epoch")
+            for column in ("epoch", "clock", "seconds"):
+                database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
             database.execute("ALTER TABLE attempts DROP COLUMN epoch")
             database.execute("DELETE FROM migrations WHERE number = 18")
         elif kind != "closed":

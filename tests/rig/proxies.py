@@ -70,6 +70,7 @@ class Kept:
     def __init__(self) -> None:
         self.told: list[tuple[str | None, Tokens]] = []
         self.ended: list[tuple[bool, bool]] = []  # charged, known
+        self.answered = 0
 
     @property
     def sum(self) -> Tokens:
@@ -81,8 +82,9 @@ class Kept:
     def meter(self, content_type: str) -> Meter:
         return Meter(content_type, lambda model, tokens: self.told.append((model, tokens)))
 
-    def end(self, *, charged: bool, known: bool) -> None:
+    def end(self, *, charged: bool, known: bool, answered: bool) -> None:
         self.ended.append((charged, known))
+        self.answered += answered
 
 
 class Stream:

@@ -417,6 +417,7 @@ def test_each_request_that_may_cost_money_is_counted_once(head: str, body: bytes
         ask(served.port, "GET /v1/models HTTP/1.1\n\n")
         served.empty()
     assert kept.ended == [ended]
+    assert kept.answered == 1
 
 
 @pytest.mark.parametrize("after", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hi\n\n"])
@@ -447,6 +448,7 @@ def test_a_provider_that_is_not_there_costs_nothing() -> None:
         assert b" 502 " in ask(served.port, "POST / HTTP/1.1\nContent-Length: 2\n\n{}").split(b"\r\n")[0]
         served.empty()
     assert kept.ended == [(False, False)]
+    assert kept.answered == 0
 
 
 # --- what passes

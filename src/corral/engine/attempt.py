@@ -268,7 +268,7 @@ class AttemptCourse:
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
         task, guard = self.node.task, self._guard
-        answered = bool(self.recorder.purse.requests)
+        answered = bool(self.recorder.purse.count.answered)
         limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)

@@ -23,6 +23,7 @@ class RequestCount:
         self.is_priced: Callable[[int], bool] = lambda _: True  #: whether the price of an answer is known
         self.refusal: Callable[[], str | None] = lambda: None  #: why nothing more may pass for other reasons
         self.passed: int | None = None  #: not those that were answered with an error; None: they do not pass by us
+        self.answered = 0  #: whatever the answer said
         self.unpriced = 0
         self.most: int | None = None
         self.reason: str | None = None  #: why no more may pass
@@ -42,9 +43,10 @@ class RequestCount:
         self.passed = (self.passed or 0) + 1
         return self._number
 
-    def leave(self, number: int, *, charged: bool, known: bool) -> None:
+    def leave(self, number: int, *, charged: bool, known: bool, answered: bool = True) -> None:
         """Count a request that has ended; one that was not charged is none."""
         self._open -= 1
+        self.answered += answered
         if not charged:
             self.passed = (self.passed or 1) - 1
         elif not (known and self.is_priced(number)):

@@ -224,8 +224,8 @@ class _Passage:
     def meter(self, content_type: str) -> Meter:
         return Meter(content_type, lambda model, tokens: self._metered(model, tokens, self._number))
 
-    def end(self, *, charged: bool, known: bool) -> None:
-        self._count.leave(self._number, charged=charged, known=known)
+    def end(self, *, charged: bool, known: bool, answered: bool) -> None:
+        self._count.leave(self._number, charged=charged, known=known, answered=answered)
 
 
 def _went_well(task: asyncio.Task[None]) -> bool:

@@ -41,7 +41,7 @@ class Passage(Protocol):
 
     def meter(self, content_type: str) -> Meter: ...
 
-    def end(self, *, charged: bool, known: bool) -> None:
+    def end(self, *, charged: bool, known: bool, answered: bool) -> None:
         """Count it: whether it may have cost money, and whether the meter knows all that it used."""
         ...
 
@@ -320,4 +320,4 @@ class _Back(Back):
         known = self._meter.end(whole=self.whole) if self._meter else False
         if self._passage:
             charged = self.sent and (self._status is None or 200 <= self._status < 300)
-            self._passage.end(charged=charged, known=known)
+            self._passage.end(charged=charged, known=known, answered=self._status is not None)
