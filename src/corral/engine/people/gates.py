@@ -52,6 +52,8 @@ class Gates:
         usd = plan.flow.budget_usd if plan.flow.budget_usd is not None else max(own, default=None)
         if usd is None or any(entry.about == "budget" for entry in self._desk.waiting()):
             return
+        if sum(held) + needed + budget.TINY < usd + allowed:
+            return  # money was not the reason: tokens, or requests without a price, are used up
         who = budget.Who(run=self._desk.run, node="", agent="", repo=plan.repo)
         refusal = Refusal(Limit(window="run", usd=usd + allowed, where="the flow"), *held, 0.0)
         more = budget.lacking(refusal, needed)
