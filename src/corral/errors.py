@@ -107,6 +107,12 @@ class ReadOnlyStore(StoreTrouble):
     exit_code = 2
 
 
+class MissingStore(StoreTrouble):
+    """The database is gone or empty, though earlier runs left something beside it."""
+
+    exit_code = 2
+
+
 class TakenOver(StoreTrouble):
     """Another process owns the run by now; this one may neither write nor start anything for it."""
 

@@ -218,7 +218,7 @@ def test_a_missing_database_is_never_replaced_without_a_word(ready: Corral, repo
     if emptied:
         database.touch()
     for outcome in (ready("ls"), ready.run(repo, "t", "--agent", "mine")):
-        troubled(outcome, str(database), "logs/ (1)", "corral doctor --new-store")
+        refused(outcome, str(database), "logs/ (1)", hint="corral doctor --new-store")
     assert not database.exists() or database.stat().st_size == 0
     assert "--new-store" in ready("doctor").out
     assert "(ok;" in ready("doctor", "--new-store").out

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from corral.errors import BadRequest, StoreTrouble
+from corral.errors import BadRequest, MissingStore, StoreTrouble
 
 LEFT = ("logs", "workspaces", "folders")  #: folders that fill up only once there is a database
 MARK = "new-store"  #: a user has said that a new database may be begun
@@ -21,7 +21,7 @@ def refuse(path: Path) -> None:
         return
     if not mark.exists():
         what = "empty" if path.exists() else "missing"
-        raise StoreTrouble(
+        raise MissingStore(
             f"the database {path} is {what}, but earlier runs left {', '.join(left)} there: no new one is begun",
             hint="put the file back from a copy, or begin a new one: corral doctor --new-store; " + BRANCHES,
         )
