@@ -6,14 +6,14 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from corral.errors import GitTrouble
 from corral.world import incoming
-from corral.world.git import Repository
+from corral.world.git import BadSubmodules, Repository
 from corral.world.tidying import Moment, quiet
 from corral.world.workspace import WHO, Workspace, read_below
 
@@ -108,7 +108,7 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
     # Few objects are better kept one by one: a pack for each attempt would have to be gathered up again.
     small = count <= MOST_UNPACKED and bundle.stat().st_size <= MOST_HEAD
     with incoming.quarantine(repository) as folder:
-        await repository.index_pack(bundle, start, incoming.environment(folder))
+        await _indexed(repository, bundle, start, incoming.environment(folder), known)
         await incoming.examine(repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known)
         if small and await _unpacked(repository, bundle.read_bytes()[start:], lines):
             return
@@ -118,6 +118,17 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
     finally:
         for mark in marks:
             mark.unlink(missing_ok=True)
+
+
+async def _indexed(repository: Repository, bundle: Path, start: int, env: Mapping[str, str], known: str | None) -> None:
+    """Index a pack; a .gitmodules that its base has already is not the agent's."""
+    try:
+        await repository.index_pack(bundle, start, env)
+    except BadSubmodules:
+        own = await repository.submodule_files(known) if known else []
+        if not own:
+            raise
+        await repository.index_pack(bundle, start, env, own)
 
 
 async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool:

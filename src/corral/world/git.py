@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shlex
+import tempfile
 import time
 import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -58,6 +59,10 @@ PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 #: What git says of a lock file that is there already, of a ref, an index or settings.
 LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
+
+
+class BadSubmodules(GitTrouble):
+    """A .gitmodules that git refuses."""
 
 
 class Change(Struct, frozen=True):
@@ -238,12 +243,26 @@ class Repository:
     async def blob(self, name: str) -> bytes:
         return (await self.git("cat-file", "blob", name)).out
 
-    async def index_pack(self, file: Path, start: int, env: Mapping[str, str]) -> None:
-        """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole."""
-        words = [f"--strict={','.join(f'{name}=ignore' for name in HARMLESS)}", "--fix-thin", "--threads=1", "--stdin"]
-        argv = ["git", *SAFE, *LARGE, f"--git-dir={self.git_dir}", "index-pack", *words]
-        with file.open("rb", buffering=0) as content:
+    async def submodule_files(self, commit: str) -> list[str]:
+        """Return the ids of the files of a commit that say which submodules there are."""
+        rows = await self.text("ls-tree", "-r", commit)
+        return [row.split()[2] for row in rows.splitlines() if row.endswith((".gitmodules", '.gitmodules"'))]
+
+    async def index_pack(self, file: Path, start: int, env: Mapping[str, str], known: Sequence[str] = ()) -> None:
+        """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole.
+
+        `known` are objects that may be as they are.
+        """
+        rules = [f"{name}=ignore" for name in HARMLESS]
+        with file.open("rb", buffering=0) as content, tempfile.NamedTemporaryFile("w", prefix="corral-known-") as list_:
             content.seek(start)
+            if known:
+                Path(list_.name).chmod(0o644)  # git may run as the repository's owner
+                list_.write("".join(f"{name}\n" for name in known))
+                list_.flush()
+                rules.append(f"skiplist={list_.name}")
+            words = [f"--strict={','.join(rules)}", "--fix-thin", "--threads=1", "--stdin"]
+            argv = ["git", *SAFE, *LARGE, f"--git-dir={self.git_dir}", "index-pack", *words]
             begin = Start(
                 argv=argv,
                 env={**ENV, **env},
@@ -314,7 +333,7 @@ def trouble(command: str, finished: Finished) -> GitTrouble:
         )
     if "gitmodules" in words:
         part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
-        return GitTrouble(
+        return BadSubmodules(
             f"its .gitmodules has a submodule whose {part or 'entry'} git refuses: it could write or run elsewhere",
             hint="names must not hold .., and a url or path must not start with a dash",
         )

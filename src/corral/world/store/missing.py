@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 from corral.errors import BadRequest, MissingStore, StoreTrouble
 
-LEFT = ("logs", "workspaces", "folders")  #: folders that fill up only once there is a database
+LEFT = ("logs", "workspaces")  #: folders with an entry for each attempt, once there is a database
+ATTEMPT = re.compile(r"[0-9a-z]{12}-[0-9]+")
 MARK = "new-store"  #: a user has said that a new database may be begun
 BRANCHES = "the work of its attempts is on branches corral/... of their repositories"
 
@@ -60,6 +62,7 @@ def _left(folder: Path) -> list[str]:
     found: list[str] = []
     for name in LEFT:
         with contextlib.suppress(OSError):
-            if count := len(os.listdir(folder / name)):  # noqa: PTH208 -- there may be thousands
+            names = os.listdir(folder / name)  # noqa: PTH208 -- there may be thousands
+            if count := sum(ATTEMPT.fullmatch(each) is not None for each in names):
                 found.append(f"{name}/ ({count})")
     return found
