@@ -32,7 +32,7 @@ def server(corral: Corral) -> Iterator[Server]:
 
 
 def submitted(server: Server, repo: Repo, script: str, **more: Any) -> str:
-    agent = server.corral.agent("shell", script)
+    agent = server.corral.agent("sheller", script)
     return server.client.submit("t", repo=str(repo.folder), agents=[agent], read_only=True, **more).run
 
 

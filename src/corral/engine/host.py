@@ -31,7 +31,7 @@ from corral.events import Event, Noted
 from corral.flow import Task
 from corral.model import Level, Net, RunPlan, Tokens
 from corral.rules.redact import Redactor, likely
-from corral.world import caches, collecting, workspace
+from corral.world import caches, collecting, object_cache, workspace
 from corral.world.git import Repository, locked
 from corral.world.process import Exit, Limits
 from corral.world.proxy.provider import Gate
@@ -128,6 +128,10 @@ class Host:
         if self.plan.setup.command:
             await self._set_up(made, folder, self.plan.setup.command)
         return made
+
+    async def lend(self, folder: Path, commit: str) -> None:
+        """Let a workspace see what one more commit reaches: work that was handed to its agent."""
+        await object_cache.lend(self.repository, [commit], self.state / "objects", folder / "objects" / "0")
 
     async def network(self, net: Net) -> Network:
         """Connect a box that is not an agent's: to what the list names, and to no provider."""

@@ -61,9 +61,9 @@ def _quiet(_: str) -> None:
 async def lend(
     repository: Repository, commits: Sequence[str], cache: Path, folder: Path, say: Say = _quiet
 ) -> list[str]:
-    """Make `folder` an object folder with all that the commits reach; return its shallow boundary."""
+    """Let `folder` be an object folder with all that the commits reach; return their shallow boundary."""
     for made in (folder, folder / "pack"):
-        made.mkdir(mode=0o755, parents=True)
+        made.mkdir(mode=0o755, parents=True, exist_ok=True)
         made.chmod(0o755)  # whatever the umask: the agent may be another user
     place = cache / _name(repository.git_dir)
     boundary: set[str] = set()

@@ -89,6 +89,8 @@ class Children:
         told |= {"reason": run.reason, "cost_usd": run.cost.usd}
         if won:
             output = text_of(won.output)
+            if won.commit:  # so that it can be merged or looked at there
+                await self._host.lend(Path(self._recorder.record.folder), won.commit)
             told |= {"output": output[:MOST_OUTPUT], "commit": won.commit, "files": won.files_changed}
             told |= {"error": won.error.message} if won.error else {}
         return told
