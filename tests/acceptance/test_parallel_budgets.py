@@ -84,6 +84,23 @@ def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, 
     held(outcome, 1.0, 0.5)
 
 
+def test_a_flow_of_one_node_with_many_items(corral: Corral, repo: Repo) -> None:
+    assume(corral, 0.5)
+    file = corral.root / "flow.yaml"
+    agent = pays(corral, 0.5)
+    file.write_text(
+        f"name: f\nbudget: {{usd: 1}}\nnodes:\n  a: {{agent: {agent}, task: x, for_each: [1, 2, 3, 4], retries: 0}}\n"
+    )
+    outcome = corral("flow", "run", str(file), "--json", "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+    (entry,) = corral("inbox", "--json").json
+    assert corral("answer", entry["id"], *entry["choices"][0].split()).code == 0
+    resumed = corral("resume", "@last", "--json")
+    assert resumed.code == 0, (entry, resumed)
+    assert resumed.json["cost"]["usd"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("limit", ["per run", "its own"])
 def test_a_race_of_eight(corral: Corral, repo: Repo, limit: str) -> None:
     assume(corral, 0.5)

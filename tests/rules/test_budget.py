@@ -1,6 +1,7 @@
 """Limits by the calendar: days and months of a time zone, clocks that jump; how much is held, charged and asked for."""
 
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
+from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Cost
 from corral.money import Budget, Expected, Limit, Refusal, Room
 from corral.rules import budget
@@ -68,6 +70,21 @@ def test_which_limits_bind() -> None:
     assert [(bound.limit.window, bound.run) for bound in found] == [
         ("ceiling", "child"), ("day", "child"), ("month", "child"), ("run", "child"), ("run", "parent"), ("run", "root"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("node", "limit"),
+    [
+        ({"task": Task(prompt="x", budget_usd=1.0)}, None),  # the task's own limit says the same
+        ({"task": Task(prompt="x", budget_usd=2.0)}, 1.0),
+        ({"task": Task(prompt="x"), "rivals": (AgentChoice("b"),)}, 1.0),
+        ({"task": Task(prompt="x", budget_usd=1.0), "for_each": "a.output"}, 1.0),  # the task's is of each item
+        ({"task": Task(prompt="x", budget_usd=1.0), "items": (1, 2, 3)}, 1.0),
+    ],
+)
+def test_a_run_of_one_node_has_a_limit(node: dict[str, Any], limit: float | None) -> None:
+    flow = Flow(name="f", strategy="flow", nodes=(Node(id="a", **node),), budget_usd=1.0)
+    assert budget.of_run(flow) == limit
 
 
 def test_how_much_is_reserved() -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct, structs
 
+from corral.flow import Flow
 from corral.model import Cost, Entry, Question
 from corral.money import Bound, Budget, Expected, Limit, Refusal, Window
 
@@ -66,6 +67,14 @@ def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[
         runs = (who.run, *who.ancestors) if limit.window == "run" else (who.run,)
         found += [Bound(limit=limit, run=run, node=who.node, since=since(limit.window, now, zone)) for run in runs]
     return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
+
+
+def of_run(flow: Flow) -> float | None:
+    """Return the limit of a whole run; None where the limit of its only task says the same."""
+    if flow.budget_usd is not None and len(flow.nodes) == 1 and not flow.nodes[0].fans_out:
+        own = flow.nodes[0].task.budget_usd
+        return None if own is not None and own <= flow.budget_usd else flow.budget_usd
+    return flow.budget_usd
 
 
 def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tuple[float, Expected]:

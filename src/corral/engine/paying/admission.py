@@ -135,7 +135,7 @@ class Admission:
             tells=facts.reports_cost or facts.reports_tokens,
             names_cost=bool(dressed.profile.cost),
             metered=facts.provider is not None,
-            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
+            flow_usd=budget.of_run(plan.flow),
             go_on=plan.go_on,
         )
 
