@@ -112,7 +112,7 @@ def test_a_nested_flow_has_no_limits_of_its_own(line: str) -> None:
     key = line.partition(":")[0]
     assert mistake.message == f"inner:1:{len(key) + 3}: a nested flow has no `{key}` of its own"
     assert f"put `{key}` in the outermost flow" in mistake.hint
-    assert read_flow(known.nested("inner") or "").mistakes == ()  # alone it has
+    assert read_flow(known.nested("inner") or "", known).mistakes == ()  # alone it may
 
 
 def test_one_no_of_several_is_enough() -> None:
