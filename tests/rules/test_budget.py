@@ -91,6 +91,7 @@ def test_how_much_is_reserved() -> None:
     known = Budget(unknown_cost_usd=1.0)
     assert budget.to_reserve(None, [], known) == (1.0, "assumed")
     assert budget.to_reserve(None, [0.1, 0.1], known) == (1.0, "assumed")
+    assert budget.to_reserve(None, [0.1, 3.0], known) == (3.0, "assumed")  # one that cost more says more
     assert budget.to_reserve(0.2, [9.0] * 10, known) == (0.2, "fixed")
     assert budget.to_reserve(None, [n / 10 for n in range(1, 11)], known) == (0.9, "usual")
 

@@ -83,7 +83,7 @@ def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tu
         return fixed, "fixed"
     if len(paid) >= ENOUGH:
         return quantile(paid, 0.9), "usual"
-    return budget.unknown_cost_usd, "assumed"
+    return max(budget.unknown_cost_usd, quantile(paid, 1.0)), "assumed"
 
 
 def quantile(values: Sequence[float], part: float) -> float:
@@ -111,11 +111,15 @@ def settled(reported: Cost, metered: Cost) -> Cost:
 
 def words(refusal: Refusal) -> str:
     """Say which limit is in the way, with numbers."""
-    limit = refusal.limit
-    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
     held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
     wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
-    return f"{OF[limit.window]}{of} is ${limit.usd:g}: ${refusal.spent:.2f} is spent{held}{wanted}"
+    return f"{limit_words(refusal.limit)}: ${refusal.spent:.2f} is spent{held}{wanted}"
+
+
+def limit_words(limit: Limit) -> str:
+    """Say what a limit is."""
+    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
+    return f"{OF[limit.window]}{of} is ${limit.usd:g}"
 
 
 def lacking(refusal: Refusal, wanted: float) -> float:

@@ -145,7 +145,9 @@ class Admission:
         refusal = await purse.open(terms, self.host.plan.repo)
         waited = refusal is not None and refusal.waits
         if refusal and waited:
-            self._say(f"waits until other attempts of this run are over: {budget.words(refusal)}")
+            unknown = f"nobody knows its price, and {budget.limit_words(refusal.limit)}"
+            why = unknown if refusal.guessed else budget.words(refusal)
+            self._say(f"waits until other attempts of this run are over: {why}")
         while refusal and refusal.waits and not stop.is_set():
             while not (stop.is_set() or purse.has_room()):
                 with contextlib.suppress(TimeoutError):

@@ -120,6 +120,7 @@ class Purse:
             owner=custody.me(),
             reserved=self._expected[0],
             least=self._ledger.least_before(attempt.agent, attempt.model, self._task.type),
+            guessed=self._expected[1] == "assumed" and not terms.metered,
             at=time.time(),
         )
 
