@@ -107,7 +107,7 @@ def test_mistakes_around_nested_flows(nodes: str, words: str) -> None:
 
 @pytest.mark.parametrize("line", ["budget: {usd: 1}", "budget: 1", "parallel: 2", "on_failure: stop"])
 def test_a_nested_flow_has_no_limits_of_its_own(line: str) -> None:
-    known = Known(nested=lambda name: f"{line}\n{INNER}")
+    known = Known(nested=lambda _: f"{line}\n{INNER}")
     (mistake,) = read_flow("nodes: {a: {task: x}, sub: {flow: inner}}", known).mistakes
     key = line.partition(":")[0]
     assert mistake.message == f"inner:1:{len(key) + 3}: a nested flow has no `{key}` of its own"
