@@ -117,6 +117,7 @@ class Line(Struct, frozen=True, kw_only=True):
     reserved: float
     at: float
     least: float = 0.0  #: that attempts like it cost here
+    guessed: bool = False  #: its price is only assumed, and no meter stops it: of such, a run has one at work
     account: str | None = None
     model: str | None = None
     role: str | None = None
@@ -219,6 +220,7 @@ class Refusal(Struct, frozen=True):
     reserved: float
     wanted: float
     waits: bool = False  #: attempts at work may give back enough when they end
+    guessed: bool = False  #: it waits as nobody knows its price; there may be room
 
     @property
     def left(self) -> float:

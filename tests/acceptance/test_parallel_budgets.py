@@ -84,6 +84,34 @@ def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, 
     held(outcome, 1.0, 0.5)
 
 
+@pytest.mark.parametrize(("price", "limit", "assumed"), [(0.5, 1.0, 0.1), (3.0, 4.0, 1.0)])
+def test_a_price_that_is_assumed_too_low(
+    corral: Corral, repo: Repo, price: float, limit: float, assumed: float
+) -> None:
+    """They work one after another until the price is known."""
+    assume(corral, assumed)
+    outcome = corral.run(repo, "t", "--agent", pays(corral, price) + "*4", "--budget", str(limit), "--retries", "0")
+    assert outcome.code == 0, outcome
+    held(outcome, limit, price)
+
+
+def test_a_flow_of_one_node_with_many_items(corral: Corral, repo: Repo) -> None:
+    assume(corral, 0.5)
+    file = corral.root / "flow.yaml"
+    agent = pays(corral, 0.5)
+    file.write_text(
+        f"name: f\nbudget: {{usd: 1}}\nnodes:\n  a: {{agent: {agent}, task: x, for_each: [1, 2, 3, 4], retries: 0}}\n"
+    )
+    outcome = corral("flow", "run", str(file), "--json", "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+    (entry,) = corral("inbox", "--json").json
+    assert corral("answer", entry["id"], *entry["choices"][0].split()).code == 0
+    resumed = corral("resume", "@last", "--json")
+    assert resumed.code == 0, (entry, resumed)
+    assert resumed.json["cost"]["usd"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("limit", ["per run", "its own"])
 def test_a_race_of_eight(corral: Corral, repo: Repo, limit: str) -> None:
     assume(corral, 0.5)
@@ -136,8 +164,10 @@ def test_the_raise_that_is_offered_lets_a_task_finish(corral: Corral, repo: Repo
 
 def test_a_flow_that_was_killed_spends_no_more_than_its_limit(corral: Corral, repo: Repo) -> None:
     """What was at work when corral was killed is unknown: it stays reserved, and the run goes on within the rest."""
-    assume(corral, 0.08)
-    agent = corral.agent("pay", f"echo {AT_WORK}; sleep 600.31", REPORTS)
+    agent = pays(corral, 0.08)
+    for _ in range(3):  # of a price that is known, as many start at once as there is money for
+        assert corral.run(repo, "t", "--agent", agent).code == 0
+    (corral.config_file.parent / "pay.sh").write_text(f"#!/bin/sh\necho {AT_WORK}; sleep 600.31\n")
     with corral.going(*flow(corral, agent, 16, 1.0), "--repo", str(repo.folder)) as run:
         until(lambda: started(corral) == 8, "eight are at work")
         run.process.kill()

@@ -1,6 +1,7 @@
 """Limits by the calendar: days and months of a time zone, clocks that jump; how much is held, charged and asked for."""
 
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
+from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Cost
 from corral.money import Budget, Expected, Limit, Refusal, Room
 from corral.rules import budget
@@ -70,10 +72,26 @@ def test_which_limits_bind() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("node", "limit"),
+    [
+        ({"task": Task(prompt="x", budget_usd=1.0)}, None),  # the task's own limit says the same
+        ({"task": Task(prompt="x", budget_usd=2.0)}, 1.0),
+        ({"task": Task(prompt="x"), "rivals": (AgentChoice("b"),)}, 1.0),
+        ({"task": Task(prompt="x", budget_usd=1.0), "for_each": "a.output"}, 1.0),  # the task's is of each item
+        ({"task": Task(prompt="x", budget_usd=1.0), "items": (1, 2, 3)}, 1.0),
+    ],
+)
+def test_a_run_of_one_node_has_a_limit(node: dict[str, Any], limit: float | None) -> None:
+    flow = Flow(name="f", strategy="flow", nodes=(Node(id="a", **node),), budget_usd=1.0)
+    assert budget.of_run(flow) == limit
+
+
 def test_how_much_is_reserved() -> None:
     known = Budget(unknown_cost_usd=1.0)
     assert budget.to_reserve(None, [], known) == (1.0, "assumed")
     assert budget.to_reserve(None, [0.1, 0.1], known) == (1.0, "assumed")
+    assert budget.to_reserve(None, [0.1, 3.0], known) == (3.0, "assumed")  # one that cost more says more
     assert budget.to_reserve(0.2, [9.0] * 10, known) == (0.2, "fixed")
     assert budget.to_reserve(None, [n / 10 for n in range(1, 11)], known) == (0.9, "usual")
 

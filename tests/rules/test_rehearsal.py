@@ -105,6 +105,16 @@ def test_mistakes_around_nested_flows(nodes: str, words: str) -> None:
     assert any(words in mistake.message for mistake in found), found
 
 
+@pytest.mark.parametrize("line", ["budget: {usd: 1}", "budget: 1", "parallel: 2", "on_failure: stop"])
+def test_a_nested_flow_has_no_limits_of_its_own(line: str) -> None:
+    known = Known(nested=lambda _: f"{line}\n{INNER}")
+    (mistake,) = read_flow("nodes: {a: {task: x}, sub: {flow: inner}}", known).mistakes
+    key = line.partition(":")[0]
+    assert mistake.message == f"inner:1:{len(key) + 3}: a nested flow has no `{key}` of its own"
+    assert f"put `{key}` in the outermost flow" in mistake.hint
+    assert read_flow(known.nested("inner") or "", known).mistakes == ()  # alone it may
+
+
 def test_one_no_of_several_is_enough() -> None:
     text = "nodes: {ok: {gate: 'really {{item}}?', for_each: [a, b]}, land: {merge: {}, needs: [ok]}}"
     assert told(play("ok.1=no", text=text))[-1] == "2 land skipped: `ok` is skipped"

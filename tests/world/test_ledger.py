@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from corral.model import Attempt, Cost, Tokens
+from corral.flow import Flow
+from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Tokens
 from corral.money import Bound, Limit, Line
 from corral.world import custody
 from corral.world.store.ledger import Ledger
@@ -72,6 +74,45 @@ def test_more_is_held_only_where_there_is_room(store: Store) -> None:
     assert kept.hold_more("a", 5.0, [DAY], 101.0) is None
     assert kept.hold_more("a", 5.5, [DAY], 101.0) is not None
     assert kept.held(DAY) == (0.0, 10.0)
+
+
+@pytest.mark.parametrize("window", ["run", "node"])
+def test_of_attempts_whose_price_is_a_guess_one_is_at_work(store: Store, window: str) -> None:
+    kept = ledger(store)
+    bound = Bound(limit=Limit(window=window, usd=10.0), run="r", node="main")  # type: ignore[arg-type]
+    first, second = (structs.replace(line(name, 0.1), guessed=True) for name in "ab")
+    assert kept.reserve(first, [bound], "assumed") is None
+    refusal = kept.reserve(second, [bound], "assumed")
+    assert refusal is not None
+    assert (refusal.waits, refusal.guessed) == (True, True)
+    assert kept.reserve(line("known", 0.1), [bound], "usual") is None
+    kept.settle(ended("known", 0.1), 0.1, 101.0)
+    kept.settle(ended("a", 3.0), 3.0, 101.0)
+    assert kept.reserve(second, [bound], "assumed") is None
+
+
+def test_the_limit_of_a_parent_makes_no_child_wait(store: Store) -> None:
+    """Its parent may wait for it: two such families would wait for each other."""
+    kept = ledger(store)
+    kept.adopt("child", "r")
+    bound = Bound(limit=Limit(window="run", usd=10.0), run="r", node="main")
+    assert kept.reserve(line("other", 0.1), [bound], "usual") is None
+    child = structs.replace(line("c", 0.1, run="child"), guessed=True)
+    assert kept.reserve(child, [bound, structs.replace(bound, run="child")], "assumed") is None
+
+
+def test_costs_of_nothing_and_disputed_ones_are_no_prices(store: Store) -> None:
+    kept = ledger(store)
+    plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
+    store.add_run(RunRecord(id="r", status="running", reason=None, plan=plan, created=1.0))
+    costs = [Cost(0.0, "reported"), Cost(0.5, "reported"), Cost(9.0, "metered", disputed=True)]
+    for number, cost in enumerate(costs, 1):
+        name = f"r-{number}"
+        attempt = structs.replace(ended(name, 0.0), cost=cost)
+        kept.reserve(line(name, 0.1), [])
+        kept.settle(attempt, cost.usd or 0.0, 101.0)
+        store.save_attempt(AttemptRecord(attempt=attempt, run="r", node="main"))
+    assert kept.paid_before("claude", None, None) == [0.5]
 
 
 def test_a_child_counts_for_all_above_it_and_gives_back(store: Store) -> None:

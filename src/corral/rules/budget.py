@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct, structs
 
+from corral.flow import Flow
 from corral.model import Cost, Entry, Question
 from corral.money import Bound, Budget, Expected, Limit, Refusal, Window
 
@@ -68,13 +69,21 @@ def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[
     return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
 
 
+def of_run(flow: Flow) -> float | None:
+    """Return the limit of a whole run; None where the limit of its only task says the same."""
+    if flow.budget_usd is not None and len(flow.nodes) == 1 and not flow.nodes[0].fans_out:
+        own = flow.nodes[0].task.budget_usd
+        return None if own is not None and own <= flow.budget_usd else flow.budget_usd
+    return flow.budget_usd
+
+
 def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tuple[float, Expected]:
     """Return what an attempt is expected to cost, all of which is reserved, and how well that is known."""
     if fixed is not None:
         return fixed, "fixed"
     if len(paid) >= ENOUGH:
         return quantile(paid, 0.9), "usual"
-    return budget.unknown_cost_usd, "assumed"
+    return max(budget.unknown_cost_usd, quantile(paid, 1.0)), "assumed"
 
 
 def quantile(values: Sequence[float], part: float) -> float:
@@ -102,11 +111,15 @@ def settled(reported: Cost, metered: Cost) -> Cost:
 
 def words(refusal: Refusal) -> str:
     """Say which limit is in the way, with numbers."""
-    limit = refusal.limit
-    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
     held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
     wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
-    return f"{OF[limit.window]}{of} is ${limit.usd:g}: ${refusal.spent:.2f} is spent{held}{wanted}"
+    return f"{limit_words(refusal.limit)}: ${refusal.spent:.2f} is spent{held}{wanted}"
+
+
+def limit_words(limit: Limit) -> str:
+    """Say what a limit is."""
+    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
+    return f"{OF[limit.window]}{of} is ${limit.usd:g}"
 
 
 def lacking(refusal: Refusal, wanted: float) -> float:

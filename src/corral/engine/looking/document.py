@@ -184,7 +184,8 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     known = [cost.usd for cost in costs if cost.usd is not None]
     if not costs:
         return Cost()
-    worst = max((SOURCES.index(cost.source) for cost in costs if cost.usd is not None), default=len(SOURCES) - 1)
+    paid = [cost for cost in costs if cost.usd] or [cost for cost in costs if cost.usd is not None]
+    worst = max((SOURCES.index(cost.source) for cost in paid), default=len(SOURCES) - 1)
     disputed = True if any(cost.disputed is True for cost in costs) else UNSET
     reserved = sum(cost.reserved_usd for cost in costs)
     return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed))

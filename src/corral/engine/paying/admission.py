@@ -135,7 +135,7 @@ class Admission:
             tells=facts.reports_cost or facts.reports_tokens,
             names_cost=bool(dressed.profile.cost),
             metered=facts.provider is not None,
-            flow_usd=plan.flow.budget_usd if len(plan.flow.nodes) > 1 else None,  # of one task it is the task's own
+            flow_usd=budget.of_run(plan.flow),
             go_on=plan.go_on,
         )
 
@@ -145,7 +145,9 @@ class Admission:
         refusal = await purse.open(terms, self.host.plan.repo)
         waited = refusal is not None and refusal.waits
         if refusal and waited:
-            self._say(f"waits until other attempts of this run are over: {budget.words(refusal)}")
+            unknown = f"nobody knows its price, and {budget.limit_words(refusal.limit)}"
+            why = unknown if refusal.guessed else budget.words(refusal)
+            self._say(f"waits until other attempts of this run are over: {why}")
         while refusal and refusal.waits and not stop.is_set():
             while not (stop.is_set() or purse.has_room()):
                 with contextlib.suppress(TimeoutError):

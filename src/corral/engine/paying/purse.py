@@ -49,6 +49,7 @@ class Purse:
         self._ledger = Ledger(store, custody.alive)
         self._store = store
         self._terms = Terms(budget=Budget())
+        self._opened = False  # else its attempt worked in a process that is gone: only record and ledger know of it
         self._bounds: list[Bound] = []
         self._who = Who(run=record.run, node=record.node, agent=record.attempt.agent, repo="")
         self._known = KnownCost(record.attempt)
@@ -70,7 +71,7 @@ class Purse:
     async def open(self, terms: Terms, repo: str) -> Refusal | None:
         """Reserve money for the attempt; return the limit that has no room for it."""
         now = time.time()
-        self._terms = terms
+        self._terms, self._opened = terms, True
         self._known.prices, self._known.local = prices.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
         self._bind(now)
@@ -119,6 +120,7 @@ class Purse:
             owner=custody.me(),
             reserved=self._expected[0],
             least=self._ledger.least_before(attempt.agent, attempt.model, self._task.type),
+            guessed=self._expected[1] == "assumed" and not terms.metered,
             at=time.time(),
         )
 
@@ -130,7 +132,7 @@ class Purse:
         if terms.flow_usd is not None:
             found.append(Limit(window="run", usd=terms.flow_usd, where="the flow"))
         shared = [*terms.budget.limits, *self._ledger.limits()]
-        return found + [limit for limit in shared if not terms.go_on or limit.window in ("ceiling", "halt")]
+        return found + [limit for limit in shared if not terms.go_on or limit.window not in ("day", "month")]
 
     def left(self) -> float | None:
         """Return what it may spend at most, by every limit, itself left out; None where nothing limits it."""
@@ -277,11 +279,14 @@ class Purse:
     def cost(self) -> Cost:
         """Return what it cost, by the best that is known, and what stays reserved for the rest."""
         terms = self._terms
+        if not self._opened:  # what it did not report, `settle` takes from the ledger
+            fixed = self._record.cost_usd
+            return self._attempt.cost if fixed is None else Cost(fixed, "fixed")
         if terms.fixed_usd is not None:
             return Cost(terms.fixed_usd, "fixed")
         found = self._known.settled(self._note, whole=self.reported_whole)
         if found.usd is not None:
-            partly = (not self._known.whole or self.unpriced_requests) and self._attempt.cost.usd is None
+            partly = not self._known.whole or self.unpriced_requests  # its own word does not settle these
             return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found
         if terms.local:
             return Cost(0.0, "fixed")
@@ -305,8 +310,9 @@ class Purse:
         cost = self._cleaned(self._attempt.cost)
         if cost.usd is None and not cost.reserved_usd:  # it did not come to its own end
             cost = self._cut_short(line.spent, line.source, line.reserved)
-        if cost.usd is not None and cost.source != "fixed" and line.source in ("metered", "reported"):
-            cost = budget.settled(cost, Cost(line.spent, line.source))  # it may have been counted before a crash
+        counted = cost.source != "fixed" and line.source in ("metered", "reported")
+        if counted and cost.usd is not None and line.spent > cost.usd + TINY:  # it was counted before a crash
+            cost = structs.replace(cost, usd=line.spent, source=line.source)
         self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.limited
         self._ledger.settle(self._attempt, cost.usd or 0.0, time.time(), cost.reserved_usd)
 

@@ -40,7 +40,7 @@ def likely(usd: float, expected: Expected) -> float:
 
 def _still_open(state: NodeState, nodes: dict[str, Node]) -> bool:
     """Tell whether a node is still to be done; one that became several items is not counted besides them."""
-    if state.id in nodes and nodes[state.id].for_each is not None:
+    if state.id in nodes and nodes[state.id].fans_out:
         return False
     waits = state.status == "skipped" and "over_budget" in (state.reason or "")
     return waits or state.status in (*OPEN, "over_budget")

@@ -77,6 +77,7 @@ class _Reader:
         self._inputs(top, given)
         nodes: list[Node] = []
         places: dict[str, Place] = {}
+        self._refuse_dropped(top)
         listed = isinstance(top.plain("nodes"), list)
         if listed:
             hint = "write each as `NAME: {task: ...}`, without a dash before it"
@@ -102,6 +103,13 @@ class _Reader:
         )
         checking.check(flow, self._prefix, places, self._views, self._mistakes)
         return structs.replace(flow, nodes=tuple(context.told(nodes, self._context(top), self._prefix)))
+
+    def _refuse_dropped(self, top: Table) -> None:
+        """Refuse what a nested flow cannot have of its own: its nodes become nodes of the flow around it."""
+        for key in ("budget", "parallel", "on_failure") if self._prefix else ():
+            if top.has(key) and (key, top.plain(key)) != ("on_failure", "continue"):
+                hint = f"put `{key}` in the outermost flow: it holds for all nodes"
+                top.wrong(f"a nested flow has no `{key}` of its own", hint, key)
 
     def _context(self, top: Table) -> str:
         """Return what all agents are told; it may name inputs, and nothing that is known only later."""

@@ -59,6 +59,8 @@ class Ledger:
         usd, wanted = _stored_usd(line.reserved), line.reserved
         for bound in bounds:
             room = self._room(bound, line, below_usd if bound.limit.window == "node" else 0.0)
+            if line.guessed and room.others and bound.run == line.run and bound.limit.window in ("node", "run"):
+                return Refusal(room.limit, room.spent, room.reserved, wanted, waits=True, guessed=True)
             found = room.grant(wanted, expected, line.least)
             if found is None:
                 waits = room.may_wait(wanted, expected, line.least)

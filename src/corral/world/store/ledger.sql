@@ -79,7 +79,9 @@ SELECT * FROM ledger WHERE at >= :since AND at < :until AND (:repo = '' OR repo 
 -- name: prices_paid
 SELECT spent FROM ledger WHERE agent = :agent AND (:model IS NULL OR model = :model) AND (:type IS NULL OR type = :type)
   AND settled IS NOT NULL AND source != 'unknown' AND status IN ('done', 'failed', 'timed_out')
-  AND (spent > 0 OR status = 'done')  -- what cost nothing and is not done never came to ask its model
+  AND spent > 0 AND NOT EXISTS (  -- a cost that is disputed says little of the next one
+    SELECT 1 FROM attempts WHERE id = ledger.attempt AND instr(record, CAST('"disputed":true' AS BLOB)) > 0
+      AND json_extract(CAST(record AS TEXT), '$.attempt.cost.disputed') = 1)
 ORDER BY at DESC LIMIT :most
 
 -- name: least_paid

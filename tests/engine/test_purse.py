@@ -1,0 +1,90 @@
+"""The money of one attempt: what it cost in the end, also where its process is gone or its agent says less."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.engine.paying.purse import Purse, Terms
+from corral.flow import Task
+from corral.model import Attempt, AttemptRecord, Cost, Tokens
+from corral.money import Budget, Limit
+from corral.world import custody
+from corral.world.store.ledger import Ledger
+from corral.world.store.sqlite import Store
+
+UNKNOWN = Terms(budget=Budget(unknown_cost_usd=1.0), names_cost=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def purse(store: Store, number: int = 1, task: Task | None = None, **facts: Any) -> tuple[Purse, AttemptRecord]:
+    record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="pay", cost=Cost()), run="r", node="main", **facts)
+    return Purse(record, store, task or Task(prompt="x"), lambda _: None), record
+
+
+def reserved(store: Store, terms: Terms, **facts: Any) -> None:
+    """Reserve money for an attempt, and forget its purse: its process was killed."""
+    assert asyncio.run(purse(store, **facts)[0].open(terms, "/r")) is None
+
+
+def end(found: Purse, record: AttemptRecord) -> Cost:
+    record.attempt.cost = found.cost()
+    found.settle()
+    return record.attempt.cost
+
+
+def test_an_unknown_cost_stays_reserved_after_a_kill(store: Store) -> None:
+    reserved(store, UNKNOWN)
+    after, record = purse(store)
+    after.asked_nobody = lambda: True  # as a new host has it
+    assert end(after, record) == Cost(None, "unknown", 1.0)
+    line = Ledger(store, custody.alive).line("r-1")
+    assert line is not None
+    assert (line.spent, line.reserved) == (0.0, 1.0)
+
+
+def test_a_fixed_price_is_charged_after_a_kill(store: Store) -> None:
+    reserved(store, Terms(budget=Budget(), fixed_usd=0.5))
+    assert end(*purse(store, cost_usd=0.5)) == Cost(0.5, "fixed")
+
+
+def test_what_was_reported_before_a_kill_counts(store: Store) -> None:
+    reserved(store, UNKNOWN)
+    after, record = purse(store)
+    record.attempt.cost = Cost(0.3, "reported")
+    assert end(after, record) == Cost(0.3, "reported")
+
+
+@pytest.mark.parametrize("said", [0.0, 0.2])
+def test_its_word_does_not_hide_requests_without_a_price(store: Store, said: float) -> None:
+    found, record = purse(store)
+    asyncio.run(found.open(UNKNOWN, "/r"))
+    found.meter("no-such-model", Tokens(100_000, 10_000), 1)
+    found.count.unpriced = found.count.passed = 1
+    record.attempt.cost = Cost(said, "reported")
+    assert end(found, record) == Cost(said, "reported", 1.0 - said)
+
+
+def test_a_ledger_that_lags_behind_disputes_nothing(store: Store) -> None:
+    found, record = purse(store)
+    asyncio.run(found.open(UNKNOWN, "/r"))
+    Ledger(store, custody.alive).spend("r-1", 0.1, "metered")
+    record.attempt.cost = Cost(0.5, "reported")
+    assert end(found, record) == Cost(0.5, "reported")
+
+
+def test_yes_lifts_days_and_months_only(store: Store) -> None:
+    limits = tuple(Limit(window=window, usd=0.5) for window in ("run", "day", "month", "ceiling"))
+    found, _ = purse(store)
+    asyncio.run(found.open(Terms(budget=Budget(limits=limits), go_on=True), "/r"))
+    assert [bound.limit.window for bound in found._bounds] == ["ceiling", "run"]
