@@ -7,6 +7,7 @@ import pytest
 
 from corral import agents
 from corral.adapter import AgentProfile, End
+from corral.agents.protocol import Answers, Listens
 from corral.config.error_patterns import wrong_with
 from corral.events import Ended, Limited
 from tests.agents.reading import TASK
@@ -22,7 +23,7 @@ def ended(
     return [*(each for line in lines for each in conversation.read(line)), *conversation.exited(End(code, stderr))]
 
 
-@pytest.mark.parametrize("output", ["text", "json", "jsonl", "regex", "claude"])
+@pytest.mark.parametrize("output", ["text", "json", "jsonl", "regex", "claude", "acp"])
 def test_a_failure_gets_the_class_of_its_words(output: Any) -> None:
     events = ended(["working"], 1, "warming up\nHTTP 429: Rate Limit reached\n", output=output)
     last = events[-1]
@@ -37,6 +38,29 @@ def test_its_stdout_counts_too_and_the_last_words_come_first() -> None:
     assert ended(["429", "connection reset by peer"], 1)[-1].error.kind == "network"
     assert ended(["connection reset by peer"], 1, "please login")[-1].error.kind == "auth"
     assert ended(["nothing known"], 1, "boom")[-1].error.kind == "crash"
+
+
+@pytest.mark.parametrize("words", ["SLOW DOWN", "x" * 1000 + "\\nplease slow down"])
+def test_an_ending_that_it_tells_itself_is_classed_by_its_words(words: str) -> None:
+    said = '{"type":"assistant","message":{"content":[{"type":"text","text":"please log in"}]}}'
+    result = (
+        f'{{"type":"result","subtype":"error_during_execution","is_error":true,"result":"{words}","session_id":"s"}}'
+    )
+    errors = {"auth": "log in", "network": "slow down"}
+    found = [each for each in ended([said, result], 1, output="claude", errors=errors) if isinstance(each, Ended)]
+    assert found[0].error
+    assert found[0].error.kind == "network"
+
+
+def test_one_that_speaks_acp_is_classed_and_can_still_be_told_and_answered() -> None:
+    profile = AgentProfile(command=("x",), output="acp", errors={"overloaded": "come back later"})
+    conversation = agents.find("x", {"x": profile}).converse(TASK)
+    assert isinstance(conversation, Listens)
+    assert isinstance(conversation, Answers)
+    refused = '{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Come back later"}}'
+    (last,) = [each for each in conversation.read(refused) if isinstance(each, Ended)]
+    assert last.error
+    assert last.error.kind == "overloaded"
 
 
 def test_one_that_ends_well_may_speak_of_limits() -> None:

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from corral.adapter import AgentProfile, Command
+from corral.config.shapes import Config
+from corral.engine.planning import trying
+from corral.engine.planning.findings import Findings
 from corral.engine.planning.programs import Surroundings, refuse_missing
+from corral.engine.workplace.outfit import outfit
 from corral.errors import BadRequest
+from corral.flow import AgentChoice, Flow, Node, Task
 from corral.world.sandbox import visible
 from corral.world.sandbox.visible import Shown
 from tests.rig.elsewhere import Elsewhere
@@ -60,6 +66,7 @@ FINE = {
     "a function": "own() {{ true; }}; own",
     "made by the command": "mkdir -p {0.tool.parent} && cp /bin/true {0.tool} && {0.tool}",
     "read by a shell": "sh run.sh && bash ./run.sh",
+    "a long word": f"{'a' * 300} || true; . ./{'b' * 300}",
     "in the workspace": "chmod +x plain.sh && ./plain.sh",
 }
 
@@ -114,3 +121,25 @@ def test_links_of_the_system_are_in_every_box(around: Surroundings) -> None:
     for program in behind:
         refuse_missing("--check", str(program), around)
         assert not [path for path in visible.needs(program, {}) if path.is_relative_to("/etc")]
+
+
+def test_a_long_script_of_an_agent_is_no_name_of_a_file(tmp_path: Path) -> None:
+    script = "true; " * 600  # longer than a file's name, and than a path
+    for length in (300, 3_600):
+        profile = AgentProfile(command=("sh", "-c", script[:length]), folder=str(tmp_path))
+        dressed = outfit("long", Config(agents={"long": profile}))
+        words, shown = dressed.resolve(Command(argv=profile.command))
+        assert words[1:] == ["-c", script[:length]]
+        assert tmp_path not in [path.parent for path in shown]
+
+
+@pytest.mark.parametrize("check", ["PATH=$PWD/bin:$PATH mytool", "A=1 PATH=bin:$PATH mytool -q"])
+def test_a_check_that_changes_path_is_left_to_the_run(tmp_path: Path, check: str) -> None:
+    def tried(check: str) -> None:
+        task = Task(prompt="x", checks=(check,))
+        flow = Flow(name="f", strategy="single", nodes=(Node(id="main", task=task, agent=AgentChoice("x")),))
+        trying.checks(flow, Config(), tmp_path, Findings(None))
+
+    tried(check)
+    with pytest.raises(BadRequest, match="there is no program `mytool`"):
+        tried("A=1 mytool")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.config.places import fingerprint
+from corral.config.started import MOST_FILES, started_files
 
 COMMANDS = {
     "a hook": ('[[hooks]]\non = "before_start"\nrun = "./x.sh"\n', "x.sh"),
@@ -17,6 +18,8 @@ COMMANDS = {
     "a module": ('[[hooks]]\non = "before_start"\npython = "pack.mine:no"\n', "pack/mine.py"),
     "a module by -m": ('[[hooks]]\non = "before_start"\nrun = "python3 -m pack"\n', "pack/__main__.py"),
     "a folder": ('[[hooks]]\non = "before_start"\nrun = "run-parts hooks.d"\n', "hooks.d/10.sh"),
+    "a glob": ('[[hooks]]\non = "before_start"\nrun = "for f in hooks.d/*; do sh $f; done"\n', "hooks.d/a.txt"),
+    "a glob of names": ('[[hooks]]\non = "before_start"\nrun = "cat $PWD/hooks/*.sh | sh"\n', "hooks/a.sh"),
     "setup": ('[workspace]\nsetup = "./setup.sh"\n', "setup.sh"),
     "make": ('[workspace]\nsetup = "make -s ready"\n', "Makefile"),
     "npm": ('[workspace]\nsetup = "npm run build"\n', "package.json"),
@@ -60,6 +63,34 @@ def test_what_a_script_names_counts_too_and_so_does_where_a_link_leads(tmp_path:
     (tmp_path / "hooks/second.sh").unlink()
     (tmp_path / "hooks/second.sh").symlink_to("../other.sh")  # the same content, from elsewhere
     assert fingerprint(tmp_path / "corral.toml") not in marks
+
+
+def test_scripts_are_followed_until_there_is_nothing_new(tmp_path: Path) -> None:
+    write(tmp_path, "corral.toml", '[[hooks]]\non = "before_start"\nrun = "./hook.sh"\n')
+    write(tmp_path, "hook.sh", ". ./lib/a.sh\n")
+    write(tmp_path, "lib/a.sh", ". ./lib/b.sh\n. ./hook.sh\n")
+    write(tmp_path, "lib/b.sh", 'for each in parts.d/*; do . "$each"; done\ncase $1 in *) ;; esac\n')
+    write(tmp_path, "parts.d/x", "python3 -m pack.deep\n")
+    write(tmp_path, "pack/deep.py", "one")
+    write(tmp_path, "other.sh", "one")
+    started = started_files(tmp_path, (tmp_path / "corral.toml").read_bytes())
+    assert started.whole
+    names = ["hook.sh", "lib/a.sh", "lib/b.sh", "pack/deep.py", "parts.d/x"]
+    assert [str(path.relative_to(tmp_path.resolve())) for path in started.files] == names
+    before = fingerprint(tmp_path / "corral.toml")
+    write(tmp_path, "pack/deep.py", "two")
+    assert fingerprint(tmp_path / "corral.toml") != before
+
+
+def test_more_than_is_looked_at_is_said(tmp_path: Path) -> None:
+    write(tmp_path, "corral.toml", '[[hooks]]\non = "before_start"\nrun = "./0.sh"\n')
+    for number in range(MOST_FILES + 1):
+        write(tmp_path, f"{number}.sh", f". ./{number + 1}.sh\n")
+    started = started_files(tmp_path, (tmp_path / "corral.toml").read_bytes())
+    assert (len(started.files), started.whole) == (MOST_FILES, False)
+    (tmp_path / f"{MOST_FILES}.sh").unlink()
+    started = started_files(tmp_path, (tmp_path / "corral.toml").read_bytes())
+    assert (len(started.files), started.whole) == (MOST_FILES, True)
 
 
 def test_a_file_that_starts_nothing_of_the_repository_is_trusted_as_before(tmp_path: Path) -> None:

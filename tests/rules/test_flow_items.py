@@ -40,6 +40,28 @@ def prompts(text: str) -> list[str]:
 # --- lists in the file
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "for_each: ['{{thing}}-a', b]",
+        "for_each: [{x: [c, '{{ thing }}']}]",
+        "matrix: {os: [z, '{{thing}}']}",
+        "matrix: {os: [z], include: [{os: z, y: '{{before.output}}'}]}, needs: [before]",
+    ],
+)
+def test_a_place_in_a_list_of_the_file_is_refused_as_it_is_not_filled(listed: str) -> None:
+    text = f"inputs: {{thing: {{default: T}}}}\nnodes:\n  before: {{run: x}}\n  a: {{run: x, {listed}}}\n"
+    (found,) = mistakes(text)
+    assert "is not filled in | write {{" in found
+    assert found.startswith("4:")
+
+
+def test_braces_in_a_list_that_name_nothing_of_the_flow_are_text() -> None:
+    assert prompts("nodes: {a: {run: '{{item}}', for_each: ['{{ user.name }}', '${{ x', '{{}}']}}") == [
+        "{{ user.name }}", "${{ x", "{{}}",
+    ]  # fmt: skip
+
+
 def test_items_may_be_objects_and_their_fields_are_filled_in() -> None:
     text = """
 nodes:

@@ -38,6 +38,12 @@ def judged(kind: ErrorClass, words: str, *refusals: Refusal, stderr: str = "", r
         ("network", "Connection error.", "", False),
         ("tls", "ssl handshake", "", False),
         ("overloaded", "proxy responded with 403", "", True),
+        ("crash", "it ended with 22", "curl: (22) The requested URL returned error: 403", True),
+        ("crash", "it ended with 8", "http://x/v1:\n2026-11-17 15:00:00 ERROR 403: Refused.", True),
+        ("crash", "it ended with 4", "Proxy tunneling failed: RefusedUnable to establish SSL connection.", True),
+        ("crash", "it ended with 1", "AxiosError: Request failed with status code 403", False),
+        ("bad_output", "it did not print JSON: cannot reach api.mistral.ai", "", True),
+        ("not_found", "no answer", "cannot reach api.mistral.ai", True),
     ],
 )
 def test_a_refusal_of_ours_is_denied_with_the_host_to_add(
@@ -58,6 +64,12 @@ def test_a_refusal_of_ours_is_denied_with_the_host_to_add(
         ("network", "Connection error.", (MISTRAL,), True),
         ("network", "no route to xapi.mistral.ai.evil.example", (MISTRAL,), True),
         ("crash", "it ended with 1: AssertionError", (MISTRAL,), False),
+        ("crash", "it ended with 1: line 403 of 1403", (MISTRAL,), True),
+        ("crash", "it ended with 1: report it at https://github.com/x/issues", (MISTRAL, GITHUB), True),
+        ("crash", "it ended with 22: The requested URL returned error: 403", (GITHUB,), True),
+        ("crash", "it ended with 56: CONNECT tunnel failed, response 502", (MISTRAL,), True),
+        ("crash", "it ended with 4: Proxy tunneling failed: Failed", (MISTRAL,), True),
+        ("auth", "API Error: 403 Forbidden", (MISTRAL,), True),  # its provider said so
         ("rate_limit", "429 proxy 403 Refused", (MISTRAL,), False),
         ("auth", "403 Refused", (), False),
     ],
@@ -66,6 +78,23 @@ def test_other_failures_stay_what_they_are(
     kind: ErrorClass, words: str, refusals: tuple[Refusal, ...], reached: bool
 ) -> None:
     assert judged(kind, words, *refusals, reached=reached) == Failure(kind, words, "log in")
+
+
+def test_where_nobody_was_reached_the_hint_says_what_was_refused() -> None:
+    def hint(*refusals: Refusal, reached: bool) -> str:
+        failed = Verdict("failed", Failure("crash", "it ended with 4: failed"))
+        verdict = of_refusals(failed, refusals, "", reached=reached)
+        assert verdict
+        assert verdict.error
+        assert verdict.error.kind == "crash"
+        return verdict.error.hint
+
+    told = hint(MISTRAL, GITHUB, reached=False)
+    assert told.startswith(
+        "corral refused a connection: api.mistral.ai:443 is not in the net list; to allow it: --net "
+    )
+    assert hint(MISTRAL, reached=True) == ""
+    assert hint(GITHUB, reached=False) == ""
 
 
 def test_the_host_that_is_named_counts_more_than_the_last_one() -> None:

@@ -15,6 +15,7 @@ from corral.rules import hosts
 from corral.world.proxy.dialing import Dialer, chain
 from corral.world.proxy.door import Limits
 from corral.world.proxy.egress import MOST_TOLD, Egress
+from corral.world.proxy.first_words import kind_of
 from corral.world.proxy.secret import Secret
 from tests.rig.proxies import Certificates, Served, Stream, Upstream, answering, ask, curl, dial, serving
 from tests.rig.waiting import until
@@ -288,6 +289,10 @@ def in_tunnel(first: bytes, *then: bytes) -> tuple[bytes, bytes, Told]:
         b"get / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
         b"BREW /pot HTTP/1.1\r\nHost: evil.test\r\n\r\n",
         b"GET /\r\nHost: evil.test\r\n\r\n",
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"GET /\x01\xff HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"M-SEARCH_1 / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b" \r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
         b"GET evil.test/ HTTP/1.1\r\nHost: up.test\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: up.test\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -299,6 +304,26 @@ def test_plain_http_for_another_server_by_an_allowed_way_is_refused(first: bytes
         assert arrived == b""
         assert back.startswith(b"HTTP/1.1 403 Refused\r\n")
         assert [(host, why.startswith("plain HTTP")) for host, _, _, why in told] == [("up.test", True)]
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        (b"A" * 65, None),
+        (b"A" * 9000, "http"),  # such a line is refused as one that cannot be checked
+        (b"GET" + b" " * 9000, "http"),
+        (b"BREW", None),
+        (b"GET \xc3\xa9", None),
+        (b"\xc3\xa9", "other"),
+        (b"A\x00", "other"),
+        (b"EHLO me\r\n", "other"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "other"),
+        (b"\x00\x00\x00\x08\x04\xd2\x16/", "other"),
+        (b"\x16\x03\x01", "tls"),
+    ],
+)
+def test_what_may_still_become_a_request_is_waited_for(start: bytes, kind: str | None) -> None:
+    assert kind_of(start) == kind
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -221,6 +222,7 @@ def test_the_key_is_shown_nowhere() -> None:
     [
         "GET http://evil.example/ HTTP/1.1", "CONNECT evil.example:443 HTTP/1.1", "GET /../x HTTP/1.1", "GET /a/../../x HTTP/1.1",
         "GET /%2e%2e/x HTTP/1.1", "GET /%2E./x HTTP/1.1", "GET /a%2f..%2fx HTTP/1.1", "GET /..%5cx HTTP/1.1", "GET /..;/x HTTP/1.1",
+        "GET /x?$httpMethod=DELETE HTTP/1.1", "GET /x?a=1&%24httpMethod=DELETE HTTP/1.1", "POST /x?_METHOD=put HTTP/1.1",
         "GET /./x HTTP/1.1", "GET * HTTP/1.1", "GET x HTTP/1.1", "GET /a#b HTTP/1.1", "TRACE / HTTP/1.1", "OPTIONS * HTTP/1.1",
     ],
 )  # fmt: skip
@@ -420,8 +422,9 @@ def test_each_request_that_may_cost_money_is_counted_once(head: str, body: bytes
     assert kept.answered == 1
 
 
+@pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("after", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hi\n\n"])
-def test_a_client_that_leaves_before_the_answer_ends_is_counted(after: bytes) -> None:
+def test_a_client_that_leaves_before_the_answer_ends_is_counted(after: bytes, reset: bool) -> None:
     kept, asked, gone = Kept(), threading.Event(), threading.Event()
 
     def slow(stream: Stream) -> None:
@@ -436,6 +439,8 @@ def test_a_client_that_leaves_before_the_answer_ends_is_counted(after: bytes) ->
         assert asked.wait(60)
         if after:
             client.until(b": hi")
+        if reset:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         served.empty()
         gone.set()

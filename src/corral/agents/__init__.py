@@ -14,6 +14,7 @@ from corral.agents import (
     aider,
     api,
     auto_claude,
+    classified,
     claude,
     codex,
     command,
@@ -72,7 +73,8 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
     if profile.method in ("acp", "api"):
         return _driven_by(profile.method, name, profile, profiles)
     if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
-        return acp.of_command(name, profile)
+        spoken = acp.of_command(name, profile)
+        return classified.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
     if profile.command:
         reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
-from msgspec import structs
 
 from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.agents import classified
 from corral.agents.printed_json import UNREADABLE, decode_value
-from corral.agents.protocol import Conversation, Heard
+from corral.agents.protocol import Conversation
 from corral.errors import BadRequest
-from corral.events import AgentEvent, Ended, Limited, Said, Spent, Unparsed
-from corral.model import NOT_STARTED, NOT_STARTED_HINT, ErrorClass, Failure, Tokens
+from corral.events import AgentEvent, Ended, Said, Spent, Unparsed
+from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
 from corral.model.numbers import token_count, usd_or_none
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
-LAST_LINES, MOST_LINE = 10, 200  #: of what it printed, where the words of a failure are looked for
-UNCLEAR = ("crash", "bad_output")  #: classes that say nothing of the cause
 PROMPT_FILE = ".corral/prompt.txt"
 
 
@@ -62,37 +59,7 @@ class AnyCommand:
 
     def converse(self, _: AgentTask) -> Conversation:
         conversation = self._reader() if self._reader else _READERS[self._profile.output](self._profile)
-        return _Classified(conversation, self._profile.errors) if self._profile.errors else conversation
-
-
-class _Classified:
-    """Another conversation, whose failures get the class that the agent's table gives their words."""
-
-    def __init__(self, conversation: Conversation, errors: Mapping[str, str]) -> None:
-        self._conversation = conversation
-        self._errors = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in errors.items()]
-        self._lines: deque[str] = deque(maxlen=LAST_LINES)
-
-    def read(self, line: str) -> Sequence[Heard]:
-        self._lines.append(line[:MOST_LINE])
-        return self._conversation.read(line)
-
-    def exited(self, end: End) -> Sequence[AgentEvent]:
-        errors = [line[:MOST_LINE] for line in end.stderr.splitlines()[-LAST_LINES:]]
-        return [new for event in self._conversation.exited(end) for new in self._classed(event, errors)]
-
-    def _classed(self, event: AgentEvent, errors: Sequence[str]) -> list[AgentEvent]:
-        if not isinstance(event, Ended) or event.ok or event.error is None or event.error.kind not in UNCLEAR:
-            return [event]
-        # The last words are the nearest to the end, and what goes to stderr is more about trouble than the rest.
-        for line in (*reversed(errors), *reversed(self._lines)):
-            for kind, pattern in self._errors:
-                if pattern.search(line):
-                    message = event.error.message if line in event.error.message else f"{event.error.message}: {line}"
-                    failure = structs.replace(event.error, kind=cast("ErrorClass", kind), message=message)
-                    limited: list[AgentEvent] = [Limited(line)] if kind == "rate_limit" else []
-                    return [*limited, structs.replace(event, error=failure)]
-        return [event]
+        return classified.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
 
 
 def _try_patterns(name: str, profile: AgentProfile) -> None:

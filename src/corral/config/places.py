@@ -39,6 +39,14 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def exists(path: Path) -> bool:
+    """Tell whether anything is there; one with an impossible name is not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def fingerprint(path: Path, content: bytes | None = None) -> str:
     """Return what is remembered when a person trusts a file: where it lies, every byte in it, and what it starts."""
     from corral.config import started  # noqa: PLC0415 -- as below: commands that only look at runs start without it

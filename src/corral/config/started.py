@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -10,6 +12,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 #: tables of a repository's file that can start programs
 STARTING = ("workspace", "hooks", "mcp", "agents")
@@ -44,40 +48,45 @@ SCRIPTS = (
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".mk", ".awk",
 )  # fmt: skip
 WORD = re.compile(r"[^\s;&|<>()$`\"'={},\[\]:\\]+")
+WILD = re.compile(r"[*?]")
 MOST_FILES, MOST_TEXT, MOST_WORDS, MOST_TAILS = 200, 256 << 10, 5_000, 6
+MOST_ENTRIES, MOST_WILD = 1_000, 2  #: of a folder; steps of a path that hold a wildcard
 
 
-def started_files(folder: Path, content: bytes) -> list[Path]:
-    """Return the files below `folder` that this content of a corral.toml starts, and those that these name."""
+class Started(Struct, frozen=True):
+    """The files of a repository that its corral.toml starts."""
+
+    files: list[Path]
+    whole: bool  #: else there are more than are looked at
+
+
+def started_files(folder: Path, content: bytes) -> Started:
+    """Return the files below `folder` that this content of a corral.toml starts, and those that these name in turn."""
     try:
         tables = tomllib.loads(content.decode())
         texts = [text for name in STARTING for text in _texts(tables.get(name))]
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        return []  # it is refused anyway
+        return Started([], whole=True)  # it is refused anyway
     roles = [f".corral/roles/{text}.md" for text in _roles(tables.get("agents"))]
-    root = Path(os.path.realpath(folder))
-    found: dict[Path, None] = {}
+    search = _Search(Path(os.path.realpath(folder)))
     for text in (*texts, *roles):
-        for path in _named(text, root, root):
-            found.update(dict.fromkeys([path] if path.is_file() else _scripts_in(path)))
-    for script in list(found)[:MOST_FILES]:
-        inner = [path for path in _named(_text_of(script), root, script.parent) if path.is_file() and _is_script(path)]
-        found.update(dict.fromkeys(inner))
-    return sorted(found)[:MOST_FILES]
+        search.add_named(text)
+    search.follow()
+    return Started(sorted(search.found), whole=search.whole)
 
 
 def digest(folder: Path, content: bytes) -> bytes:
     """Return one digest over the names and contents of all that is started; empty if nothing is."""
-    files = started_files(folder, content)
+    started = started_files(folder, content)
     whole = hashlib.sha256()
-    for file in files:
+    for file in started.files:
         whole.update(os.fsencode(file) + b"\0" + os.fsencode(os.path.realpath(file)) + b"\0")
         try:
             with file.open("rb") as opened:
                 whole.update(hashlib.file_digest(opened, "sha256").digest())
         except OSError:
             whole.update(b"unreadable")
-    return whole.digest() if files else b""
+    return whole.digest() if started.files else b""
 
 
 def _texts(value: object, key: str = "") -> Iterator[str]:
@@ -99,19 +108,121 @@ def _roles(agents: object) -> list[str]:
     return [role for role in named if isinstance(role, str)]
 
 
-def _named(text: str, root: Path, beside: Path) -> list[Path]:
-    """Return what a command or a script names below the repository: files, and folders other than its top."""
-    words = list(dict.fromkeys([text.strip(), *WORD.findall(text)]))[:MOST_WORDS]
-    known = [name for word in words for name in FILES_OF.get(word.rsplit("/", 1)[-1], ())]
-    folders = [path for word in words if (path := _below(root, root, word)) and path.is_dir()]
-    bases = list(dict.fromkeys((root, beside, *folders[:MOST_TAILS])))
-    found: dict[Path, None] = {}
-    for word in (*words, *known):
-        for name in _spellings(word):
-            found.update({path: None for base in bases if (path := _below(root, base, name)) is not None})
-        if len(found) >= MOST_FILES:
-            break
-    return list(found)
+class _Search:
+    """Finds what texts name below a repository, nearest first, up to a bound."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.found: dict[Path, None] = {}
+        self.whole = True
+        self._listed: dict[Path, frozenset[str] | None] = {}
+
+    def add_named(self, text: str) -> None:
+        """Add the files that a text of corral.toml names, and the scripts of the folders that it names."""
+        for path in self._named(text, self._root):
+            self._add([path] if path.is_file() else self._scripts_in(path))
+        self._add(self._matching(text, self._root))
+
+    def follow(self) -> None:
+        """Add the scripts that the files found name, and what these name, until there is nothing new."""
+        done = 0
+        while done < len(self.found):
+            for script in list(self.found)[done:]:
+                done += 1
+                text = self._text_of(script)
+                self._add(path for path in self._named(text, script.parent) if path.is_file() and _is_script(path))
+                matching = self._matching(text, script.parent)
+                self._add(path for path in matching if not path.suffix or _is_script(path))
+
+    def _add(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            if path in self.found:
+                continue
+            if len(self.found) >= MOST_FILES:
+                self.whole = False
+                return
+            self.found[path] = None
+
+    def _words(self, text: str) -> list[str]:
+        words = list(dict.fromkeys([text.strip(), *WORD.findall(text)]))
+        self.whole = self.whole and len(words) <= MOST_WORDS
+        return words[:MOST_WORDS]
+
+    def _bases(self, words: Iterable[str], beside: Path) -> list[Path]:
+        """Return the folders that a relative name may start from: `cd tools && ./x`."""
+        folders = [path for word in words if (path := self._below(self._root, word)) and path.is_dir()]
+        return list(dict.fromkeys((self._root, beside, *folders[:MOST_TAILS])))
+
+    def _named(self, text: str, beside: Path) -> list[Path]:
+        """Return what a command or a script names below the repository: files, and folders other than its top."""
+        words = self._words(text)
+        known = [name for word in words for name in FILES_OF.get(word.rsplit("/", 1)[-1], ())]
+        bases = self._bases(words, beside)
+        names = (name for word in (*words, *known) for name in _spellings(word))
+        found = {path: None for name in names for base in bases if (path := self._below(base, name)) is not None}
+        return list(found)
+
+    def _matching(self, text: str, beside: Path) -> list[Path]:
+        """Return the files that a word with `*` or `?` means."""
+        words = self._words(text)
+        patterns = [name for word in words if WILD.search(word) for name in _spellings(word) if _is_pattern(name)]
+        found: dict[Path, None] = {}
+        for base in self._bases(words, beside) if patterns else ():
+            for pattern in patterns:
+                names = list(itertools.islice(glob.iglob(pattern, root_dir=base), MOST_FILES + 1))  # noqa: PTH207 -- relative names are needed
+                self.whole = self.whole and len(names) <= MOST_FILES
+                below = (self._below(base, name) for name in sorted(names))
+                found.update({path: None for path in below if path and path.is_file()})
+        return list(found)
+
+    def _below(self, base: Path, name: str) -> Path | None:
+        """Return a file or folder of this name if it lies below the repository."""
+        if not name or name.startswith(("-", "/", "~")) or "\0" in name:
+            return None
+        first, listed = name.partition("/")[0], self._names_in(base)
+        if listed is not None and first not in listed and first not in {".", "..", ""}:
+            return None
+        path = os.path.normpath(base / name)
+        if not path.startswith(f"{self._root}{os.sep}"):
+            return None
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116 -- called thousands of times
+        except (OSError, ValueError):
+            return None
+        return Path(path) if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None
+
+    def _names_in(self, folder: Path) -> frozenset[str] | None:
+        """Return what lies in a folder, which is read once: most words name nothing; None where it cannot be read."""
+        if folder not in self._listed:
+            try:
+                self._listed[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 -- only the names are needed
+            except OSError:
+                self._listed[folder] = None
+        return self._listed[folder]
+
+    def _scripts_in(self, folder: Path) -> list[Path]:
+        """Return the scripts that lie in a folder itself: `run-parts hooks.d` starts them all."""
+        paths = sorted(folder / name for name in self._names_in(folder) or ())
+        self.whole = self.whole and len(paths) <= MOST_ENTRIES
+        return [path for path in paths[:MOST_ENTRIES] if path.is_file() and _is_script(path)]
+
+    def _text_of(self, script: Path) -> str:
+        try:
+            with script.open("rb") as opened:
+                content = opened.read(MOST_TEXT + 1)
+        except OSError:
+            return ""
+        if b"\0" in content:
+            return ""
+        self.whole = self.whole and len(content) <= MOST_TEXT
+        return content[:MOST_TEXT].decode(errors="replace")
+
+
+def _is_pattern(name: str) -> bool:
+    """Tell whether a name with `*` or `?` means certain files: `*` alone is many things in a script."""
+    wild = [part for part in name.split("/") if WILD.search(part)]
+    literal = name.strip("*?./")
+    return 0 < len(wild) <= MOST_WILD and len(literal) > 1 and not name.startswith(("-", "/", "~")) and ".." not in name
 
 
 def _spellings(word: str) -> Iterable[str]:
@@ -125,37 +236,6 @@ def _spellings(word: str) -> Iterable[str]:
         yield from (f"{word}.js", f"{word}.ts", f"{word}.sh")
 
 
-def _below(root: Path, base: Path, name: str) -> Path | None:
-    """Return a file or folder of this name if it lies below the repository."""
-    if not name or name.startswith(("-", "/", "~")) or "\0" in name:
-        return None
-    path = os.path.normpath(base / name)
-    if not path.startswith(f"{root}{os.sep}"):
-        return None
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 -- called thousands of times
-    except (OSError, ValueError):
-        return None
-    return Path(path) if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None
-
-
-def _scripts_in(folder: Path) -> list[Path]:
-    """Return the scripts that lie in a folder itself: `run-parts hooks.d` starts them all."""
-    try:
-        return [path for path in sorted(folder.iterdir())[:MOST_FILES] if path.is_file() and _is_script(path)]
-    except OSError:
-        return []
-
-
 def _is_script(path: Path) -> bool:
     known = any(path.name in names for names in FILES_OF.values())
     return known or path.suffix in SCRIPTS or os.access(path, os.X_OK)
-
-
-def _text_of(script: Path) -> str:
-    try:
-        with script.open("rb") as opened:
-            content = opened.read(MOST_TEXT)
-    except OSError:
-        return ""
-    return "" if b"\0" in content else content.decode(errors="replace")

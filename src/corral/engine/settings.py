@@ -37,8 +37,9 @@ class Settings:
         """Remember that the person trusts this file with this content, and what it starts as that is now."""
         Trust(self._home).add(fingerprint(file, content), of=file_mark(file, content))
 
-    def started(self, file: Path, content: bytes) -> list[str]:
-        """Return the files of the repository that this content of its settings starts."""
+    def started(self, file: Path, content: bytes) -> tuple[list[str], bool]:
+        """Return the files of the repository that this content of its settings starts, and whether these are all."""
         from corral.config.started import started_files  # noqa: PLC0415 -- rarely needed
 
-        return [str(path.relative_to(file.parent.resolve())) for path in started_files(file.parent, content)]
+        started = started_files(file.parent, content)
+        return [str(path.relative_to(file.parent.resolve())) for path in started.files], started.whole

@@ -16,11 +16,11 @@ def usd_or_none(value: object) -> float | None:
 
 
 def token_count(value: object) -> int:
-    """Return a count of tokens between 0 and `MOST_TOKENS`; 0 for what is no number."""
+    """Return a count of tokens between 0 and `MOST_TOKENS`; 0 for what is no number, and for infinity."""
     if isinstance(value, int) and not isinstance(value, bool):
         return min(max(value, 0), MOST_TOKENS)
     number = _number(value)
-    return 0 if number is None else int(min(max(number, 0.0), float(MOST_TOKENS)))
+    return 0 if number is None or math.isinf(number) else int(min(max(number, 0.0), float(MOST_TOKENS)))
 
 
 def _number(value: object) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model import ErrorClass, Failure
 from corral.rules.judge import Verdict
@@ -21,7 +21,13 @@ UNREACHED: frozenset[ErrorClass] = frozenset({"auth", "network", "tls", "overloa
 OURS = re.compile(
     r"403 Refused|is not in the net list|does not pass with the key"
     r"|(?i:tunnel(?:ing)? (?:connection |socket )?(?:failed|could not be established)\W.{0,40}\b403\b)"
+    r"|(?i:tunnell?ing failed\W{1,4}Refused)"
     r"|(?i:proxy\b.{0,60}\b403\b|\b403\b.{0,60}\bproxy\b)"
+)
+#: A 403 that may be ours, or of a server that was reached.
+FORBIDDEN = re.compile(
+    r"(?i:\b(?:error|status|code|response|https?(?:/[\d.]+)?)\b\W{0,4}403\b"
+    r"|\b403\b\W{0,4}(?:client error|forbidden|refused|error))"
 )
 
 
@@ -44,24 +50,36 @@ class Refusal(Struct, frozen=True):
 def of_refusals(
     verdict: Verdict | None, refusals: Sequence[Refusal], complaint: str, *, reached: bool
 ) -> Verdict | None:
-    """Name the refusal that an attempt failed for.
+    """Name the refusal that an attempt failed for; where it only may be one, the hint says so.
 
     `complaint` is what the agent wrote to stderr last; `reached` says that some host or its provider answered it.
     """
     if verdict is None or verdict.status != "failed" or verdict.error is None or verdict.error.kind not in SEEN_AS:
         return verdict
     words = f"{verdict.error.message}\n{complaint}"
+    causes = _causes(verdict.error.kind, words, refusals, reached=reached)
+    if causes:
+        why = causes[-1].reason.partition(ALLOW)[0]
+        return Verdict("failed", Failure("denied", f"refused by corral: {why}", causes[-1].hint))
+    needed = [each for each in refusals if not each.needless]
+    if needed and not reached and not verdict.error.hint:
+        why = needed[-1].reason.partition(ALLOW)[0]
+        hint = f"corral refused a connection: {why}; to allow it: {needed[-1].hint}"
+        return structs.replace(verdict, error=structs.replace(verdict.error, hint=hint))
+    return verdict
+
+
+def _causes(kind: ErrorClass, words: str, refusals: Sequence[Refusal], *, reached: bool) -> Sequence[Refusal]:
+    """Return the refusals that such a failure is due to."""
     needed = [each for each in refusals if not each.needless]
     named = [each for each in refusals if _names(words, each.host)]
-    causes: Sequence[Refusal] = ()
     if OURS.search(words):
-        causes = named or needed or refusals
-    elif verdict.error.kind in UNREACHED:
-        causes = named or (() if reached else needed)
-    if not causes:
-        return verdict
-    why = causes[-1].reason.partition(ALLOW)[0]
-    return Verdict("failed", Failure("denied", f"refused by corral: {why}", causes[-1].hint))
+        return named or needed or refusals
+    if kind in UNREACHED and (named or not reached):
+        return named or needed
+    if named_needed := [each for each in named if not each.needless]:  # others stand in many a program's last words
+        return named_needed
+    return needed if kind != "auth" and FORBIDDEN.search(words) else ()
 
 
 def _names(words: str, host: str) -> bool:

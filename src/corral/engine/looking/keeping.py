@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from corral.config.places import is_folder
 from corral.engine.host import Host
 from corral.engine.places import repository_of, require
 from corral.engine.workplace import harvest
@@ -89,7 +90,7 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
             f"nothing is kept of {attempt}" + (f" at {moment}" if found else ""),
             hint=f"there is: {times}" if times else "`corral clean` keeps what nobody merged for a month",
         )
-    if into and (into.startswith((".", "/", "~")) or Path(into).is_dir()):
+    if into and (into.startswith((".", "/", "~")) or is_folder(Path(into))):
         folder = Path(into).expanduser().resolve()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise BadRequest(f"--into {into}: that folder is not empty", hint="name a new one")

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral.adapter import AgentTask
-from corral.config.places import person_file
+from corral.config.places import exists, is_file, person_file
 from corral.config.shapes import Config
 from corral.engine.planning.findings import Findings
 from corral.engine.workplace.outfit import outfit
@@ -24,6 +24,11 @@ from corral.world.sandbox.visible import Shown
 HOMES = ("~/", "$HOME/", "${HOME}/")
 INTERPRETERS = 3  #: of a program, each run by the next; what another program reads needs none
 CHANGES_PATH = ("PATH=", "activate", "env.sh", "install", "alias ")
+
+
+def changes_path(text: str) -> bool:
+    """Tell whether a command may find programs that are on no PATH of ours."""
+    return any(each in text for each in CHANGES_PATH)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -91,7 +96,7 @@ def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) ->
 
 
 def _runs(path: Path) -> bool:
-    return len(str(path)) < 4096 and os.access(path, os.X_OK) and path.is_file()
+    return is_file(path) and os.access(path, os.X_OK)
 
 
 def refuse_missing(where: str, text: str, around: Surroundings) -> None:
@@ -161,15 +166,15 @@ def _on_this_machine(start: Start, text: str, around: Surroundings) -> Path | No
             return None
         path = Path(word) if word.startswith("/") else around.folder / word
         return _existing(Path(os.path.normpath(path)), start)
-    if not start.program or visible.find(word, {"PATH": around.search}) or (around.folder / word).exists():
+    if not start.program or visible.find(word, {"PATH": around.search}) or exists(around.folder / word):
         return None
-    if around.setup or any(each in text for each in CHANGES_PATH):
+    if around.setup or changes_path(text):
         return None
     return visible.find(word, os.environ)
 
 
 def _existing(path: Path, start: Start) -> Path | None:
-    return path if (_runs(path) if start.program else path.is_file()) else None
+    return path if (_runs(path) if start.program else is_file(path)) else None
 
 
 def _is_made(path: Path, word: str, text: str, setup: str) -> bool:

@@ -191,7 +191,7 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
     trusted = is_there and trusts.has(mark)
     settings = reading.load(folder, trusted=mark if trusted else None)
     if settings.untrusted and trusts.knew(file_mark(file, content)):
-        changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content))
+        changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content).files)
         settings = structs.replace(settings, changed=changed)
     for table in ("workspace", "hooks", "mcp"):
         if table in settings.untrusted:

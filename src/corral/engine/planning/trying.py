@@ -8,8 +8,10 @@ import shlex
 from pathlib import Path
 
 from corral.adapter import AgentTask
+from corral.config.places import exists
 from corral.config.shapes import Config
 from corral.engine.planning.findings import Findings
+from corral.engine.planning.programs import changes_path
 from corral.engine.workplace.outfit import outfit
 from corral.errors import BadRequest, Untrusted
 from corral.flow import AgentChoice, Flow, Node
@@ -80,13 +82,6 @@ def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> No
                 _is_there(check, settings, folder, searched)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long
-        return False
-
-
 def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None:
     try:
         words = shlex.split(check)
@@ -95,8 +90,9 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
     if not words:
         raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
     first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
-    plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS
-    absent = plain and not settings.setup.command and not _exists(folder / first)
+    # A command that changes PATH may start what only it finds.
+    plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS and not changes_path(check)
+    absent = plain and not settings.setup.command and not exists(folder / first)
     # One that is on the user's PATH alone is not there in a box: `programs` says so, and how to show it.
     if absent and not any(visible.find(first, {"PATH": path}) for path in (searched, os.environ.get("PATH", ""))):
         raise BadRequest(

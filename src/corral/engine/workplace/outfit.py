@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 from corral import agents
 from corral.adapter import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.agents import Agent
+from corral.config.places import is_file
 from corral.config.shapes import Config
 from corral.engine.paying import accounts
 from corral.errors import BadRequest
@@ -172,7 +173,7 @@ def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
     if not named:
         return agent, profile
     folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
-    if folder.is_file():
+    if is_file(folder):
         return agent, profile
     for python in (folder / part / "bin" / "python" for part in PYTHONS):
         if os.access(python, os.X_OK):
@@ -201,5 +202,5 @@ def _script_place(words: list[str], folder: Path | None) -> int | None:
     for place, word in enumerate(words[1:], 1):
         if not word.startswith("-"):
             path = (folder or Path.cwd()) / word
-            return place if "\n" not in word and len(word) < 4096 and path.is_file() else None
+            return place if "\n" not in word and is_file(path) else None
     return None

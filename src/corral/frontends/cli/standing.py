@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import structs
 
+from corral.config import places
 from corral.engine.engine import Engine
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.run import asked, run, say
@@ -54,7 +55,7 @@ def standing(
 
 def _rooted(found: Request) -> Request:
     named = found.output or ""
-    is_file = bool(named) and not named.lstrip().startswith(("{", "[", '"')) and Path(named).is_file()
+    is_file = bool(named) and not named.lstrip().startswith(("{", "[", '"')) and places.is_file(Path(named))
     return structs.replace(
         found,
         repo=str(Path(found.repo).expanduser().resolve()),

@@ -16,10 +16,13 @@ def ask_for_trust(engine: Engine, file: Path) -> None:
     content = file.read_bytes()
     for line in content.decode(errors="replace").splitlines():
         click.echo(f"  {words.printable(line)}", err=True)
-    if started := engine.settings.started(file, content):
+    started, whole = engine.settings.started(file, content)
+    if started:
         click.echo("It starts these files of the repository, which are trusted as they are now:", err=True)
         for name in started:
             click.echo(f"  {words.printable(name)}", err=True)
+    if not whole:
+        click.echo("There is more than Corral looks at: files that are not in this list can change unasked.", err=True)
     if sys.stdin.isatty():
         click.confirm(f"May {file} start programs on this machine?", abort=True, err=True)
     engine.settings.trust(file, content)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
+from corral.errors import shortened
 from corral.flow import Flow, Node
 from corral.rules.flows import filling
 from corral.rules.flows.expressions import Expression, Wrong
@@ -129,6 +130,7 @@ def item_names(node: Node) -> set[str]:
 
 
 def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+    _unfilled(node, above, inputs, place, mistakes)
     own = item_names(node)
     known = inputs | {"nodes"} | own
     asked: list[tuple[str, set[str], set[str]]] = []
@@ -150,6 +152,20 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
             mistakes.add(
                 place, f"`{key}` of `{node.id.rpartition('/')[2]}` names `{name}`, which is not known there", hint
             )
+
+
+def _unfilled(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+    """Look whether the items in the file hold a place that a text would have filled: they are taken as they are."""
+    for text in filling.texts_in(node.items or ()):
+        try:
+            named = sorted(name for name in filling.names(text) if name in inputs or above.has(node.id, name))
+        except Wrong:
+            continue
+        if named:
+            key = _list_key(node)
+            words = f"`{key}` of `{node.id.rpartition('/')[2]}`: `{shortened(text)}` is not filled in"
+            mistakes.add(place, words, f"write {{{{{named[0]}}}}} in the node's text, or name a list: `{key}: NAME`")
+            return
 
 
 def _known_here(name: str, names: list[str]) -> str:

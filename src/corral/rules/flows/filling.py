@@ -24,6 +24,18 @@ def paths(text: str) -> list[tuple[str, ...]]:
     return [path for place in _places(text) for path in place.paths()]
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Return the texts with places that a value holds, however deep."""
+    left: list[Any] = [value]
+    while left:
+        each = left.pop(0)
+        if isinstance(each, str) and "{{" in each:
+            yield each
+        elif isinstance(each, list | tuple | dict):
+            held = cast("dict[str, Any]", each).values() if isinstance(each, dict) else cast("list[Any]", each)
+            left = [*held, *left]
+
+
 def fill(text: str, known: Mapping[str, Any]) -> str:
     """Fill every place of a text; what is filled in is text, and its own braces mean nothing."""
     return PLACE.sub(lambda found: words(Expression(found.group(1)).value(known)), text)

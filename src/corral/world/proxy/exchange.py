@@ -19,6 +19,9 @@ class Back:
     same_length = True  #: its body is as long as it said
     whole = False  #: the answer came to its end
 
+    def broke_off(self) -> None:
+        """Note that the other side's connection failed before it answered."""
+
     def head(self, response: Response) -> tuple[str, list[tuple[str, str]]]:
         """Return the reason and the fields that go on."""
         return response.reason, http1.carried(response.fields)
@@ -74,7 +77,11 @@ async def _sent(upstream: Peer, data: bytes) -> bool:
 
 
 async def _down(client: Client, request: Request, upstream: Peer, back: Back, alive: Callable[[], None]) -> None:
-    response = await _final(upstream)
+    try:
+        response = await _final(upstream)
+    except ConnectionError:  # of the other side alone: a client that resets its connection is one that left
+        back.broke_off()
+        raise
     framing = http1.response_framing(response, request.method)
     reason, fields = back.head(response)
     bodiless = request.method == "HEAD" or response.status in {204, 304}

@@ -12,10 +12,10 @@ from corral.world.proxy.http1 import MOST_HEAD_BYTES, PIECE_BYTES, Reader, Reque
 HANDSHAKE, CLIENT_HELLO, SERVER_NAME = 22, 1, 0
 RECORDS = range(20, 25)  #: types of TLS records
 MOST_HELLO_BYTES = 64 * 1024
-MOST_LINE_BYTES, MOST_WORD_BYTES = 8192, 64
+MOST_LINE_BYTES = 8192
 #: A request line of any server's HTTP, also of one that reads it leniently.
-REQUEST = re.compile(rb"[A-Za-z]+\s+(?:/|\*|https?:)|.*\bHTTP/\d", re.IGNORECASE)
-BINARY = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]")
+REQUEST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\s+(?:/|\*|https?:)|.*\bHTTP/\d", re.IGNORECASE)
+METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*")  #: any word of these characters may be one
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
 
 Check = Callable[[str], bool]  #: the name that is asked for -> may it
@@ -71,14 +71,13 @@ def kind_of(start: bytes) -> Literal["tls", "http", "other"] | None:
     """Tell what begins so; None where there is too little of it."""
     if start[:1] and start[0] in RECORDS:
         return "tls" if start[0] == HANDSHAKE or start[1:2] in (b"", b"\3") else "other"
-    line, end, _ = start.lstrip(b"\r\n").partition(b"\n")
-    if BINARY.search(line):
-        return "other"
+    line, end, _ = start.lstrip().partition(b"\n")
     if REQUEST.match(line):
         return "http"
-    word = re.match(rb"\S*", line)
-    long = len(start) > MOST_LINE_BYTES or (word and len(word[0]) > MOST_WORD_BYTES)
-    return "other" if end or long else None
+    word = re.split(rb"\s", line, maxsplit=1)[0]
+    if end or not METHOD.fullmatch(word):
+        return "other"
+    return "http" if len(start) > MOST_LINE_BYTES else None  # so long a line is refused, unless it is a request
 
 
 async def check_greeting(ahead: Ahead, check: Check) -> None:

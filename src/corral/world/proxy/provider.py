@@ -24,6 +24,8 @@ BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: By these a request could mean another method than it says.
 OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
+#: The same as parameters of the URL; Google's APIs take the first.
+OVERRIDING = frozenset({"$httpmethod", "$method", "httpmethod", "_method", "_httpmethod", *OVERRIDES})
 
 
 class Meter(Protocol):
@@ -157,6 +159,8 @@ class Provider(Doorway):
             raise Refused(405, "that method does not go this way")
         ending = http1.framing_fields(request)
         target = _target(request.target, self._upstream.path)
+        if _overrides(request.target):
+            raise Refused(405, "no parameter may change the method")
         fields = http1.carried(request.fields, but=("host", "expect", "accept-encoding", "cookie", *OVERRIDES))
         # Compressed, an answer could not be metered, nor be searched for the key.
         fields += [("Accept-Encoding", "identity"), *ending, ("Connection", "close")]
@@ -171,9 +175,6 @@ class Provider(Doorway):
                 await upstream.send(head)
                 back.sent = True
                 await carry(client, request, upstream, back, self._limits.idle_seconds)
-        except ConnectionError:
-            back.broke_off()
-            raise
         finally:
             back.over()
 
@@ -263,6 +264,12 @@ def _target(target: str, prefix: str) -> str:
     return prefix + target
 
 
+def _overrides(target: str) -> bool:
+    """Tell whether a parameter of the URL means another method than the request says."""
+    names = (part.partition("=")[0] for part in re.split("[&;]", target.partition("?")[2]))
+    return any(unquote(name.replace("+", " ")).strip().lower() in OVERRIDING for name in names)
+
+
 class _Back(Back):
     """Takes the key out of what comes back, and lets what is good be metered."""
 
@@ -312,8 +319,8 @@ class _Back(Back):
         return self._mask.end() if self._mask else b""
 
     def broke_off(self) -> None:
-        """Without an answer, a connection that failed has cost nothing."""
-        self.sent = self.sent and self._status is not None
+        """Count nothing: a provider whose connection failed before it answered has billed nothing."""
+        self.sent = False
 
     def over(self) -> None:
         """Count the request: an answer that says an error costs nothing."""
