@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import CorralError
+from corral.world import shortage
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import PROGRAM, Corral, Outcome
 from tests.rig.levels import BOXED
@@ -271,6 +273,24 @@ def test_a_limit_that_is_reached_is_named(ready: Corral, repo: Repo, limit: str,
     troubled(outcome, word, limit.rpartition(" ")[0])
     again = ready.run(repo, "t", "--agent", "mine")  # nothing wrong was remembered of the sandbox
     assert (again.code, again.attempt["sandbox"]["level"] in BOXED) == (0, True), again
+
+
+def test_without_processes_it_is_not_tried_again(ready: Corral, repo: Repo) -> None:
+    """Each try would be paid and meet the same limit."""
+    outcome = limited(ready, repo, "ulimit -u 4")
+    if not outcome.out:  # not even git could be started
+        troubled(outcome, "processes", "ulimit -u")
+        return
+    tries = outcome.json["nodes"][0]["attempts"]
+    assert len(tries) == 1, outcome
+    assert not tries[0]["error"] or "its limit of processes or threads" in tries[0]["error"]["message"], outcome
+
+
+def test_each_way_to_say_that_there_are_no_processes_is_known() -> None:
+    for words in ("collect: 7: Cannot fork", "bash: fork: retry: Resource temporarily unavailable"):
+        short = shortage.of(CorralError(f"the work cannot be collected: {words}"))
+        assert short, words
+        assert "ulimit" in str(short.hint)
 
 
 @pytest.mark.parametrize("limit", ["ulimit -n 64", "ulimit -v 200000", "ulimit -v 400000", "ulimit -f 400"])

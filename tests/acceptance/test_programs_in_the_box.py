@@ -46,15 +46,37 @@ def test_without_a_box_all_is_there(corral: Corral, repo: Repo, elsewhere: Elsew
     assert outcome.code == 0, outcome
 
 
-@pytest.mark.parametrize(
-    "command", ['"sh", "-c", "{0.tool} {{prompt}}"', '"env", "A=1", "{0.tool}"', '"python3", "-c", "1", "{0.tool}"']
-)
+@pytest.mark.parametrize("command", ['"sh", "-c", "{0.tool} {{prompt}}"', '"env", "A=1", "{0.tool}"'])
 def test_the_second_program_of_an_agent(corral: Corral, repo: Repo, elsewhere: Elsewhere, command: str) -> None:
     corral.config(f"[agents.other]\ncommand = [{command.format(elsewhere)}]")
     refused = corral.run(repo, "t", "--agent", "other")
     assert refused.code == 2, refused
     assert f"`{elsewhere.tool}` is on this machine, but not in the box" in refused.err
     assert f"--read {elsewhere.environment}" in refused.err
+
+
+def test_each_agent_is_judged_by_its_own_scope(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    read = ", ".join(
+        f'"{path}"' for path in ("**", elsewhere.environment, elsewhere.python.readlink().parent, elsewhere.real)
+    )
+    corral.config(
+        f'[agents.other]\ncommand = ["sh", "-c", "{elsewhere.tool}"]\nscope = {{ read = [{read}] }}\n'
+        f'[agents.data]\ncommand = ["sh", "-c", "echo $1", "sh", "{elsewhere.tool}"]'
+    )
+    asked = ("--explain-scope", "--agent")
+    for agents in ("other,mine,data", "mine,data,other"):
+        assert corral.run(repo, "t", *asked, agents).code == 0, agents
+    check = ("--check", str(elsewhere.tool))
+    assert corral.run(repo, "t", *asked, "other", *check).code == 0
+    assert corral.run(repo, "t", *asked, "other,mine", *check).code == 2
+
+
+def test_what_a_check_makes_is_not_judged(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    """A person's own .venv, which git ignores, is in no workspace."""
+    (repo.folder / ".git" / "info" / "exclude").write_text(".venv\n")
+    (repo.folder / ".venv").symlink_to(elsewhere.environment)
+    check = "python3 -m venv .venv && .venv/bin/python -c 1"
+    assert corral.run(repo, "t", "--explain-scope", "--agent", "mine", "--check", check).code == 0
 
 
 def test_a_flow_says_where(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from corral.adapter import AgentProfile, Command
 from corral.config.shapes import Config
@@ -33,7 +34,7 @@ def around(tmp_path: Path, elsewhere: Elsewhere) -> Surroundings:
     folder = tmp_path / "repo"
     folder.mkdir()
     (folder / "a.txt").write_text("a")
-    for name, first in (("run.sh", str(elsewhere.tool)), ("plain.sh", "/bin/sh")):
+    for name, first in (("run.sh", str(elsewhere.tool)), ("plain.sh", "/bin/sh"), ("found.py", "/usr/bin/env sh")):
         (folder / name).write_text(f"#!{first}\n")
         (folder / name).chmod(0o755)
     return Surroundings(folder=folder, shown=Shown(), search=SYSTEM_PATH)
@@ -67,6 +68,12 @@ FINE = {
     "made by the command": "mkdir -p {0.tool.parent} && cp /bin/true {0.tool} && {0.tool}",
     "read by a shell": "sh run.sh && bash ./run.sh",
     "a long word": f"{'a' * 300} || true; . ./{'b' * 300}",
+    "a function of the name": "own() {{ true; }} && own",
+    "after a sourced file": ". ./dev && own",
+    "after eval": "eval true && own",
+    "of /etc": ". /etc/profile && . /etc/os-release && sh /etc/hosts",
+    "below another folder": "cd sub && ./run.sh",
+    "found in the box by env": "./found.py",
     "in the workspace": "chmod +x plain.sh && ./plain.sh",
 }
 
@@ -89,7 +96,11 @@ def test_it_is_refused_and_the_line_that_is_named_helps(
 
 
 @pytest.mark.parametrize("kind", list(FINE))
-def test_what_may_be_right_is_not_refused(around: Surroundings, elsewhere: Elsewhere, kind: str) -> None:
+def test_what_may_be_right_is_not_refused(
+    around: Surroundings, elsewhere: Elsewhere, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{elsewhere.own.parent}:{SYSTEM_PATH}")
+    (elsewhere.own.parent / "sh").symlink_to(elsewhere.own)  # env finds another one in the box
     refuse_missing("--check", FINE[kind].format(elsewhere), around)
 
 
@@ -143,3 +154,24 @@ def test_a_check_that_changes_path_is_left_to_the_run(tmp_path: Path, check: str
     tried(check)
     with pytest.raises(BadRequest, match="there is no program `mytool`"):
         tried("A=1 mytool")
+
+
+def test_what_the_commit_does_not_hold_may_be_made(around: Surroundings) -> None:
+    made = structs.replace(around, held=frozenset({"plain.sh"}))
+    refuse_missing("--check", "make && ./run.sh", made)
+    with pytest.raises(BadRequest):
+        refuse_missing("--check", "make && ./run.sh", structs.replace(around, held=frozenset({"run.sh"})))
+
+
+def test_a_link_on_the_search_path_is_followed(around: Surroundings, elsewhere: Elsewhere) -> None:
+    """As /usr/local/bin/tool leads to /opt/tool; where a later folder has the program, a shell finds that one."""
+    first, second = around.folder.parent / "first", around.folder.parent / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    (first / "linked").symlink_to(elsewhere.own)
+    shown = structs.replace(around, shown=Shown(places=(first, second)), search=f"{first}:{second}")
+    with pytest.raises(BadRequest, match=re.escape(f"`linked` needs {elsewhere.own}")):
+        refuse_missing("--check", "linked", shown)
+    (second / "linked").write_text("#!/bin/sh\n")
+    (second / "linked").chmod(0o755)
+    refuse_missing("--check", "linked", shown)

@@ -201,6 +201,40 @@ def test_memory_that_no_process_shows_counts(open_folder: Path, kind: str) -> No
     assert asyncio.run(watched(open_folder, "strict", script, Ceiling(memory_mb=60), **more)) == "memory"
 
 
+@contextmanager
+def mapper(more: str = "pass") -> Generator[int]:
+    """A process with a small piece of shared memory."""
+    script = f"import mmap, sys; kept = mmap.mmap(-1, 1 << 20); kept.write(bytes(999)); {more}"
+    words = [sys.executable, "-c", f"{script}; print(flush=True); sys.stdin.readline()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout
+        assert running.stdout.readline() == b"\n"
+        yield running.pid
+        running.kill()
+
+
+def test_shared_memory_of_others_is_not_held_against_a_box() -> None:
+    """It maps little of the same kind: what the machine got besides is not its own."""
+    with mapper() as pid:
+        use = watchdog.MemoryUse(Ceiling(memory_mb=100), 0.05)
+        other = os.memfd_create("other")
+        try:
+            for _ in range(150):
+                os.write(other, bytes(1 << 20))
+            assert not asyncio.run(use.is_too_much([pid]))
+        finally:
+            os.close(other)
+            use.forget()
+
+
+def test_shared_memory_that_was_dropped_is_found() -> None:
+    fill = "big = mmap.mmap(-1, 64 << 20); big.write(bytes(64 << 20))"
+    with mapper(fill) as pid:
+        assert hidden_memory.dropped_bytes([pid]) < 8 << 20, "it is all shown"
+    with mapper(fill + "; big.madvise(mmap.MADV_DONTNEED)") as pid:
+        assert hidden_memory.dropped_bytes([pid]) >= 60 << 20
+
+
 def test_much_that_is_open_and_empty_is_no_memory(open_folder: Path) -> None:
     """Sockets alone make it look closer, and what it finds is little."""
     (open_folder / "keep.py").write_text(

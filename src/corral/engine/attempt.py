@@ -6,6 +6,8 @@ import contextlib
 import time
 from pathlib import Path
 
+from msgspec import UNSET
+
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine.host import Ears, Host
 from corral.engine.paying.admission import Admission
@@ -405,13 +407,17 @@ class AttemptCourse:
         where = f"{lost}; its workspace is kept: {self.folder}" if self.record.kept else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
-        error = shortage.of(error) or error
+        short = shortage.of(error)
+        lasting = (
+            True if short and not isinstance(error, SetupFailed) else UNSET
+        )  # another try would meet the limit too
+        error = short or error
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
         if self.record.kept:
             hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
         homes.forget_logins(self.host, self.folder)
-        await self._over(Verdict("failed", Failure(kind, words + where, hint)))
+        await self._over(Verdict("failed", Failure(kind, words + where, hint, lasting=lasting)))
 
     async def _rescue(self) -> str:
         """Collect what the agent made before something else failed; return why that is not possible."""

@@ -34,6 +34,12 @@ WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "setsid": (frozenset(), 0),
     "exec": (frozenset({"-a"}), 0),
     "command": (frozenset(), 0),
+    "flock": (frozenset({"-w", "-E", "--wait", "--timeout", "--conflict-exit-code"}), 1),
+    "taskset": (frozenset(), 1),
+    "xvfb-run": (
+        frozenset({"-e", "-f", "-n", "-p", "-s", "-w", "--error-file", "--auth-file", "--server-num", "--server-args"}),
+        0,
+    ),
 }
 DEEPEST = 5
 
@@ -53,19 +59,114 @@ class Start(Struct, frozen=True):
     program: bool = True  #: or a script that another program reads
 
 
+class Part(Struct, frozen=True):
+    """One list of a command, and what follows it: ";", "&", a line break or nothing."""
+
+    tokens: list[Token]
+    separator: str = ""
+
+
 def starts(text: str, depth: int = 0) -> list[Start]:
     """Return what is started whenever the command succeeds, in order; [] where the text is too clever to tell."""
     tokens = tokenize(text) if depth < DEEPEST else None
-    if tokens is None or any(not each.operator and each.text in UNCERTAIN for each in tokens):
+    if tokens is None:
+        return []
+    parts = _without_ifs(_parts(tokens))
+    tokens = [token for part in parts for token in part.tokens]
+    if any(not each.operator and each.text in UNCERTAIN for each in tokens):
         return []
     found: list[Start] = []
-    lists = _split(tokens, SEPARATORS)
-    last = lists[-1] if lists else []
-    for each in lists:
-        # The outcome of what stands before a `;` does not matter, but for the settings it makes.
-        if each is last and not any(token.operator and token.text == "||" for token in each):
-            found += _and_list(each, depth)
+    named = {word for part in parts for command in _commands(part.tokens) if _looks(command) for word in command}
+    for part in _sure(parts, tokens):
+        found += _and_list(part, {token.text for token in named}, depth)
     return found
+
+
+def _parts(tokens: Sequence[Token]) -> list[Part]:
+    """Split a command into its lists."""
+    parts: list[Part] = []
+    waiting: list[Token] = []
+    for token in tokens:
+        if token.operator and token.text in SEPARATORS:
+            parts += [Part(waiting, token.text)] if waiting else []
+            waiting = []
+        else:
+            waiting.append(token)
+    return [*parts, Part(waiting)] if waiting else parts
+
+
+def _without_ifs(parts: Sequence[Part]) -> list[Part]:
+    """Write `if ! COMMAND; then ...; exit 1; fi` as `COMMAND || exit 1`; leave any other `if` as it is."""
+    made: list[Part] = []
+    left = list(parts)
+    while left:
+        end = next((at for at, part in enumerate(left) if _texts(part.tokens) == ["fi"]), 0)
+        command, inner = left[0].tokens[2:], left[1:end]
+        if end >= 2 and _texts(left[0].tokens[:2]) == ["if", "!"] and _gives_up(command, inner):
+            made.append(Part([*command, Token("||", operator=True), Token("false")], left[end].separator))
+            left = left[end + 1 :]
+        else:
+            made.append(left.pop(0))
+    return made
+
+
+def _gives_up(command: Sequence[Token], inner: Sequence[Part]) -> bool:
+    """Tell whether what stands between `then` and `fi` ends the whole command as failed."""
+    if not command or any(each.operator and each.text in ("&&", "||") for each in command):
+        return False
+    first, rest = inner[0].tokens, [word for part in inner[1:] for word in _texts(part.tokens)]
+    last = _texts(inner[-1].tokens)
+    last = last[1:] if len(inner) == 1 else last
+    words = [*_texts(first)[1:], *rest]
+    plain = _texts(first)[:1] == ["then"] and not UNCERTAIN.intersection(words)
+    return plain and words.count("exit") == 1 and last[0:1] == ["exit"] and _fails(last)
+
+
+def _fails(words: Sequence[str]) -> bool:
+    """Tell whether an alternative makes the command fail all the same."""
+    return list(words) in (["false"], ["exit"]) or (
+        len(words) == 2 and words[0] == "exit" and words[1].isdigit() and int(words[1]) % 256 != 0
+    )
+
+
+def _texts(tokens: Sequence[Token]) -> list[str]:
+    return [token.text for token in tokens]
+
+
+def _sure(parts: Sequence[Part], tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the lists without which the command does not succeed."""
+    grouped = any((token.operator and token.text in "()") or token.text in ("{", "}") for token in tokens)
+    strict = not grouped and bool(parts) and _is_strict(_texts(parts[0].tokens)) and _texts(tokens).count("set") == 1
+    sure: list[list[Token]] = []
+    for part in parts:
+        is_last = part is parts[-1]
+        first, *others = _split(part.tokens, frozenset({"||"})) or [[]]
+        operators = {token.text for token in part.tokens if token.operator}
+        fails = bool(others) and all(_fails(_texts(each)) for each in others)
+        # The outcome of what stands before a `;` does not matter, but for the settings it makes.
+        matters = is_last or (part.separator != "&" and not grouped and (fails or (strict and "&&" not in operators)))
+        if matters and (fails or not others):
+            sure.append(first)
+        if not is_last and _may_end(part.tokens):
+            break
+    return sure
+
+
+def _is_strict(words: Sequence[str]) -> bool:
+    """Tell whether a command has the shell stop at the first failure."""
+    return words[:1] == ["set"] and any(
+        word == "errexit" or re.fullmatch(r"-[a-zA-Z]*e[a-zA-Z]*", word) for word in words[1:]
+    )
+
+
+def _may_end(tokens: Sequence[Token]) -> bool:
+    """Tell whether a list may end the command before what follows is started, and with success."""
+    commands = [_texts(command) for command in _commands(tokens)]
+    return any(command[0] in ("exit", "return", "exec", "trap") and not _fails(command) for command in commands)
+
+
+def _commands(tokens: Sequence[Token]) -> list[list[Token]]:
+    return _split(tokens, frozenset({"&&", "||", "|", "|&", "(", ")"}))
 
 
 def of_words(words: Sequence[str], depth: int = 0) -> list[Start]:
@@ -136,11 +237,19 @@ def _split(tokens: Sequence[Token], at: frozenset[str]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _and_list(tokens: Sequence[Token], depth: int) -> list[Start]:
-    commands = _split(tokens, frozenset({"&&", "|", "|&", "(", ")"}))
-    if any(_looks(command) for command in commands):
-        return []
-    return [start for command in commands for start in _command(command, depth)]
+def _and_list(tokens: Sequence[Token], named: set[str], depth: int) -> list[Start]:
+    """Return what a list starts but for what the command looks for: that may well be missing."""
+    found: list[Start] = []
+    for command in _commands(tokens):
+        if not _looks(command):
+            found += _command(command, depth)
+        elif not all(token.certain or token.text in GUARDS for token in command):
+            return []
+    return [start for start in found if not any(_is_below(start.word, each) for each in named)]
+
+
+def _is_below(word: str, named: str) -> bool:
+    return word == named or (named.startswith("/") and word.startswith(named.rstrip("/") + "/"))
 
 
 def _looks(command: Sequence[Token]) -> bool:
@@ -159,7 +268,9 @@ def _command(tokens: Sequence[Token], depth: int) -> list[Start]:
     first, rest = Start(words[0].text), words[1:]
     name = PurePosixPath(first.word).name
     if name in WRAPPERS:
-        return [first, *_command(_wrapped(name, rest), depth)]
+        inner = _wrapped(name, rest)
+        by_shell = name == "flock" and inner and inner[0].text in ("-c", "--command")
+        return [first, *(_of_shell([Token("-c"), *inner[1:]], depth) if by_shell else _command(inner, depth))]
     if name in SHELLS:
         return [first, *_of_shell(rest, depth)]
     if first.word in (".", "source"):
@@ -194,6 +305,8 @@ def _wrapped(name: str, words: Sequence[Token]) -> list[Token]:
     while left and (left[0].text.startswith("-") or (name == "env" and ASSIGNMENT.fullmatch(left[0].text))):
         option = left.pop(0).text
         if (name, option) in (("command", "-v"), ("command", "-V")) or option in ("-S", "--split-string"):
+            return []
+        if name == "taskset" and re.fullmatch(r"-[a-z]*p|--pid", option):
             return []
         if option in valued and left:
             left.pop(0)

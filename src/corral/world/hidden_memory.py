@@ -46,9 +46,36 @@ def shared_bytes() -> int:
     return _machine("Shmem:") or 0
 
 
-def has_shared(pids: Sequence[int]) -> bool:
-    """Tell whether a process maps shared memory without a file: its pages stay when the process drops them."""
-    return any(SHARED in _maps(pid) for pid in pids)
+def dropped_bytes(pids: Sequence[int]) -> int:
+    """Return the most that processes have in shared memory without a file and do not show: pages that they dropped."""
+    held: dict[bytes, int] = {}
+    cut_off = 0
+    for pid in pids:
+        rows = [row.split(maxsplit=5) for row in _maps(pid).splitlines() if row.endswith(SHARED)]
+        sizes: dict[bytes, int] = {}
+        for extent, inode in ((row[0].decode(), row[4]) for row in rows):
+            start, end = (int(each, 16) for each in extent.split("-"))
+            try:
+                sizes[inode] = os.stat(f"/proc/{pid}/map_files/{start:x}-{end:x}").st_blocks * 512  # noqa: PTH116
+            except OSError:  # root alone may look behind a mapping: take the most that can be there
+                sizes[inode] = sizes.get(inode, 0) + end - start
+        # What is no longer mapped may still be there as well.
+        cut_off += _figure(pid, "status", "VmPeak:") - _figure(pid, "status", "VmSize:") if rows and os.geteuid() else 0
+        held |= {inode: max(size, held.get(inode, 0)) for inode, size in sizes.items()}
+    return max(0, sum(held.values()) + cut_off - sum(_shown(pid) for pid in pids)) if held else 0
+
+
+def _shown(pid: int) -> int:
+    """Return a process's share of the shared memory that it shows."""
+    return _figure(pid, "smaps_rollup", "Pss_Shmem:") or _figure(pid, "status", "RssShmem:")
+
+
+def _figure(pid: int, table: str, name: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/{table}").read_text().splitlines()
+    except OSError:  # it ended meanwhile, or is not ours to read
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
 
 
 def _maps(pid: int) -> bytes:

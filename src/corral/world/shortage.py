@@ -25,6 +25,8 @@ _BY_WORDS = {
     "cannot allocate memory": MEMORY,
     "out of memory": MEMORY,
     "can't start new thread": PROCESSES,
+    "cannot fork": PROCESSES,
+    "fork: retry: resource temporarily unavailable": PROCESSES,
     "failed to map segment from shared object": MEMORY,
     "file too large": SIZE,
 }

@@ -84,11 +84,12 @@ class MemoryUse:
         return used > self._limit or (not self._grouped and (self._is_last_straw() or self._hides_shared(pids, used)))
 
     def _hides_shared(self, pids: Sequence[int], used: int) -> bool:
-        """Tell whether this machine got more shared memory than its boxes show, and this box maps such memory."""
+        """Tell whether this machine got more shared memory than its boxes show, and this box has so much of it."""
         now = hidden_memory.shared_bytes()
         self._shared_before = min(self._shared_before, now)
         grown = now - self._shared_before - sum(self.used.values())
-        return used + grown > (self._limit or 0) and hidden_memory.has_shared(pids)
+        limit = self._limit or 0
+        return used + grown > limit and used + min(grown, hidden_memory.dropped_bytes(pids)) > limit
 
     async def _not_shown(self, pids: Sequence[int], shown: int) -> int:
         """Return what the box has in the kernel: asked for every few seconds, sooner where it might matter."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -15,7 +16,7 @@ from corral.engine.planning.findings import Findings
 from corral.engine.workplace.outfit import outfit
 from corral.engine.workplace.scoping import Fitted
 from corral.errors import BadRequest
-from corral.flow import AgentChoice, Flow
+from corral.flow import AgentChoice, Flow, Node
 from corral.rules import shell_commands
 from corral.rules.shell_commands import Start
 from corral.world.sandbox import visible
@@ -23,7 +24,10 @@ from corral.world.sandbox.visible import Shown
 
 HOMES = ("~/", "$HOME/", "${HOME}/")
 INTERPRETERS = 3  #: of a program, each run by the next; what another program reads needs none
-CHANGES_PATH = ("PATH=", "activate", "env.sh", "install", "alias ")
+CHANGES_PATH = ("PATH=", "activate", "env.sh", "install", "alias ", "hash -p")
+#: What is read or defined by the command itself decides what a bare word means: `. FILE`, `eval`, `NAME()`.
+DEFINES = re.compile(r"""(?:^|[\s;&|({'"])(?:(?:\.|source|eval|function)\s|[\w-]+\s*\(\s*\))""")
+GOES = re.compile(r"\b(?:cd|pushd)\b|--chdir|-C\b")
 
 
 def changes_path(text: str) -> bool:
@@ -38,43 +42,81 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     shown: Shown
     search: str  #: PATH in the box
     setup: str = ""  #: the command that prepares a workspace: it may install what is missing
+    held: frozenset[str] | None = None  #: files of the base commit, of those that are asked for; None: not looked up
 
     @staticmethod
     def is_relative(word: str) -> bool:
         """Tell whether a word names a file of the workspace."""
         return "/" in word and not word.startswith(("/", *HOMES))
 
+    def finds_more(self, text: str) -> bool:
+        """Tell whether a command may find programs that its search path does not lead to at first."""
+        return bool(self.setup or changes_path(text) or DEFINES.search(text))
 
-def check(flow: Flow, settings: Config, folder: Path, fitted: Fitted, findings: Findings) -> None:
-    """Refuse what each try would end with as 127: a program that is there outside the box alone."""
-    around = _surroundings(settings, folder, fitted)
-    if setup := settings.setup.command:
-        refuse_missing(f"[workspace] setup {setup}", setup, structs.replace(around, setup=""))
-    tried: set[tuple[str, str] | AgentChoice] = set()
+    def search_of(self, text: str) -> dict[str, str]:
+        """Return where a program is looked for: in the box, and where that cannot find it, on this machine."""
+        more = [] if self.finds_more(text) else [os.environ.get("PATH", "")]
+        return {"PATH": os.pathsep.join([self.search, *more])}
+
+
+def check(flow: Flow, settings: Config, around: Mapping[str, Surroundings], findings: Findings) -> None:
+    """Refuse what each try would end with as 127: a program that is there outside the box alone.
+
+    `around` has the surroundings of each agent: what its scope shows.
+    """
+    tried: set[tuple[str, ...] | AgentChoice] = set()
     for node in flow.nodes:
-        commands = [("checks", f"--check {text}", text) for text in node.task.checks]
-        commands += [("run", f"run {node.task.prompt}", node.task.prompt)] if node.kind == "run" else []
-        for key, where, text in commands:
-            if (key, text) not in tried and "{{" not in text:
-                with findings.at(node.id, key):
-                    refuse_missing(where, text, around)
-            tried.add((key, text))
+        names = [choice.name for choice in (node.agent, *node.rivals)] if node.kind in ("task", "run") else []
+        boxes = [(name, around[name]) for name in dict.fromkeys(names or list(around)[:1])]
+        for name, box in boxes:
+            if (setup := box.setup) and ("setup", name) not in tried:
+                tried.add(("setup", name))
+                refuse_missing(f"[workspace] setup {setup}", setup, structs.replace(box, setup=""))
+        for key, where, text in _commands(node):
+            for name, box in boxes if "{{" not in text else ():
+                if (key, text, name) not in tried:
+                    tried.add((key, text, name))
+                    with findings.at(node.id, key):
+                        refuse_missing(where, text, box)
         for choice in (node.agent, *node.rivals, *node.fallback) if node.kind == "task" else ():
             if choice not in tried and findings.known(node.id) and findings.tries(node.id):
                 tried.add(choice)
                 with findings.at(node.id, "agent"):
-                    _check_agent(choice, settings, around)
+                    _check_agent(choice, settings, around[choice.name])
 
 
-def _surroundings(settings: Config, folder: Path, fitted: Fitted) -> Surroundings:
+def _commands(node: Node) -> Iterator[tuple[str, str, str]]:
+    """Yield the commands of a node: the key in a flow file, how a person names it, the text."""
+    for text in node.task.checks:
+        yield "checks", f"--check {text}", text
+    if node.kind == "run":
+        yield "run", f"run {node.task.prompt}", node.task.prompt
+
+
+def of_workspace(flow: Flow, settings: Config) -> list[str]:
+    """Return the paths of a workspace that the commands of a flow start."""
+    texts = [text for node in flow.nodes for _, _, text in _commands(node)]
+    texts += [settings.setup.command] if settings.setup.command else []
+    words = [start.word for text in dict.fromkeys(texts) for start in shell_commands.starts(text)]
+    paths = [os.path.normpath(word) for word in words if Surroundings.is_relative(word) and "\0" not in word]
+    return [path for path in dict.fromkeys(paths) if not path.startswith("..")]
+
+
+def surroundings(settings: Config, folder: Path, fitted: Fitted, held: Iterable[str]) -> Surroundings:
+    """Return what the box of an agent shows; `held` are files of the base commit, of those `of_workspace` names."""
     toolchains, path = visible.toolchains(os.environ, Path.home())
     masks = fitted.resolved.elsewhere
     shown = Shown(
         places=(*toolchains, *(mask.path for mask in masks if mask.mode != "hidden")),
         hidden=tuple(mask.path for mask in masks if mask.mode == "hidden"),
     )
-    search = os.pathsep.join([*path, *visible.SYSTEM_PATH])
-    return Surroundings(folder=folder, shown=shown, search=search, setup=settings.setup.command or "")
+    return Surroundings(
+        folder=folder,
+        shown=shown,
+        search=os.pathsep.join([*path, *visible.SYSTEM_PATH]),
+        setup=settings.setup.command or "",
+        held=frozenset(held),
+    )
 
 
 def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) -> None:
@@ -88,10 +130,8 @@ def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) ->
     _, readable = dressed.resolve(dressed.agent.start(trial))
     shown = structs.replace(around.shown, places=(*around.shown.places, *readable))
     around = structs.replace(around, shown=shown)
-    found = shell_commands.of_words(words)[1:]
-    named = [word for word in words[1:] if word.startswith("/") and _runs(Path(word))]
     text = " ".join(words)
-    for start in (*found, *(Start(word) for word in named)):
+    for start in shell_commands.of_words(words)[1:]:  # other words are data, as far as we know
         _refuse(f"the agent `{choice.name}`", start, text, around)
 
 
@@ -111,7 +151,7 @@ def _refuse(where: str, start: Start, text: str, around: Surroundings) -> None:
         return
     places = (*around.shown.places, *([around.folder] if around.is_relative(start.word) else []))
     shown = structs.replace(around.shown, places=places)
-    lacking = shown.lacks(path, os.environ, INTERPRETERS if start.program else 0)
+    lacking = shown.lacks(path, around.search_of(text), INTERPRETERS if start.program else 0)
     if start.word.startswith(HOMES):  # another home is in the box
         lacking = lacking or path
     if lacking is None:
@@ -119,11 +159,11 @@ def _refuse(where: str, start: Start, text: str, around: Surroundings) -> None:
     needs = "is" if path == lacking else f"needs {lacking}, which is"
     raise BadRequest(
         f"{where}: `{start.word}` {needs} on this machine, but not in the box",
-        hint=_remedy(path, lacking, start.word, around),
+        hint=_remedy(path, lacking, start.word, around, around.search_of(text)),
     )
 
 
-def _remedy(path: Path, lacking: Path, word: str, around: Surroundings) -> str:
+def _remedy(path: Path, lacking: Path, word: str, around: Surroundings, search: Mapping[str, str]) -> str:
     """Say which line shows a program in the box, and by which name it is there."""
     in_environment = (path.parent.parent / "pyvenv.cfg").exists()
     if path == lacking and path.is_relative_to(around.folder) and word.startswith("/") and not in_environment:
@@ -131,7 +171,7 @@ def _remedy(path: Path, lacking: Path, word: str, around: Surroundings) -> str:
     target = path if in_environment or path != lacking or not path.is_symlink() else path.resolve()
     python = path.with_name("python")
     asked = [target, *([python] if in_environment and python.exists() else [])]
-    needed = [need for each in asked for need in visible.needs(each, os.environ)]
+    needed = [need for each in asked for need in visible.needs(each, search)]
     lacked = [each for each in needed if not around.shown.has(each) and not _is_inside(each, around, word)]
     folders = visible.outermost(map(_scoped, lacked))
     named = f"name it {target}" if str(target) != word and not around.is_relative(word) else ""
@@ -161,16 +201,28 @@ def _on_this_machine(start: Start, text: str, around: Surroundings) -> Path | No
     if word.startswith(HOMES):
         path = Path.home() / word.partition("/")[2]
         return None if around.setup or "install" in text else _existing(path, start)
+    if word.startswith("/"):
+        return _existing(Path(os.path.normpath(word)), start)
     if "/" in word:
-        if around.setup and not word.startswith("/"):
-            return None
-        path = Path(word) if word.startswith("/") else around.folder / word
-        return _existing(Path(os.path.normpath(path)), start)
-    if not start.program or visible.find(word, {"PATH": around.search}) or exists(around.folder / word):
+        return None if _is_elsewhere(word, text, around) else _existing(around.folder / os.path.normpath(word), start)
+    if not start.program or around.finds_more(text) or exists(around.folder / word):
         return None
-    if around.setup or changes_path(text):
-        return None
-    return visible.find(word, os.environ)
+    return _found(word, around) or visible.find(word, os.environ)
+
+
+def _is_elsewhere(word: str, text: str, around: Surroundings) -> bool:
+    """Tell whether a file of the workspace may be another than that of the checkout: made first, or below a folder."""
+    if around.setup or GOES.search(text):
+        return True
+    return around.held is not None and os.path.normpath(word) not in around.held
+
+
+def _found(word: str, around: Surroundings) -> Path | None:
+    """Find a program on the search path of the box; a link that leads out of the box only where there is no other."""
+    folders = [Path(entry) for entry in around.search.split(os.pathsep) if entry]
+    found = [folder / word for folder in folders if _runs(folder / word)]
+    there = [path for path in found if around.shown.lacks(path, {}, 0) is None]
+    return next(iter((*there, *found)), None)
 
 
 def _existing(path: Path, start: Start) -> Path | None:

@@ -22,6 +22,7 @@ from corral.engine.workplace import scoping
 from corral.engine.workplace.outfit import outfit
 from corral.engine.workplace.scoping import Fitted
 from corral.errors import BadRequest
+from corral.flow import Flow
 from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
 from corral.world import git, merging, plain_folder
@@ -97,10 +98,18 @@ async def _prepare(
     if remembers and glance is None and found is not None:
         remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
-    said = (scopes, next(iter(names), ""), ignore)
-    fitted = await _fitted(said, Machine(tree=top, state=state, checkout=top), folder, remembers if glance else None)
+    boxes = dict.fromkeys((*(names or ("",)), *_others(flow)) if level != "none" else (next(iter(names), ""),))
+    fits = await _fits(
+        tuple(boxes),
+        (scopes, ignore),
+        Machine(tree=top, state=state, checkout=top),
+        (folder, remembers if glance else None),
+    )
+    fitted = next(iter(fits.values()))
     if level != "none":
-        programs.check(flow, settings, top, fitted, findings)
+        held = await _held(repository, base, programs.of_workspace(flow, settings))
+        around = {name: programs.surroundings(settings, top, each, held) for name, each in fits.items()}
+        programs.check(flow, settings, around, findings)
         findings.tell()
     plan = RunPlan(
         flow=flow,
@@ -139,17 +148,42 @@ def _folder(request: Request) -> Path:
     return folder
 
 
-async def _fitted(
-    said: tuple[tuple[ScopeSource, ...], str, str], machine: Machine, folder: Path, remembers: Glances | None
-) -> Fitted:
-    """Hold what was said of an agent's scope against the machine, unless that was just done."""
-    key = ENCODER.encode(said)
-    fitted = remembers.scope(folder, key) if remembers else None
-    if fitted is None:
-        fitted = await scoping.fit(scoping.of_agent(*said), machine)
-        if remembers:
-            remembers.keep_scope(folder, key, fitted)
-    return fitted
+def _others(flow: Flow) -> list[str]:
+    """Return the agents that start after others, and those of plain commands."""
+    later = [choice.name for node in flow.nodes if node.kind == "task" for choice in node.fallback]
+    return [*later, *(node.agent.name for node in flow.nodes if node.kind == "run")]
+
+
+async def _fits(
+    agents: tuple[str, ...],
+    said: tuple[tuple[ScopeSource, ...], str],
+    machine: Machine,
+    kept: tuple[Path, Glances | None],
+) -> dict[str, Fitted]:
+    """Hold what was said of each agent's scope against the machine, unless that was just done."""
+    scopes, ignore = said
+    folder, remembers = kept
+    fits: dict[str, Fitted] = {}
+    for agent in agents:
+        asked = scoping.of_agent(scopes, agent, ignore)
+        key = ENCODER.encode((scopes, agent, ignore))
+        same = next((each for each in fits.values() if each.effective == asked.effective), None)
+        fitted = same or (remembers.scope(folder, key) if remembers else None)
+        if fitted is None:
+            fitted = await scoping.fit(asked, machine)
+            if remembers:
+                remembers.keep_scope(folder, key, fitted)
+        fits[agent] = fitted
+    return fits
+
+
+async def _held(repository: Repository, base: str | None, paths: list[str]) -> list[str]:
+    """Return those of some paths that are files of the commit to start from."""
+    if base is None or not paths:
+        return []
+    words = ("ls-tree", "-r", "-z", "--full-tree", "--name-only", base, "--", *paths)
+    listed = await repository.git(*words, fine=(0, 128))
+    return os.fsdecode(listed.out).split("\0")
 
 
 async def _level(request: Request, state: Path) -> Level:

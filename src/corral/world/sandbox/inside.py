@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from corral.world.sandbox.profile import ETC, HOME, SCRATCH, Box
-from corral.world.sandbox.visible import SYSTEM, authorities, outermost
+from corral.world.sandbox.profile import HOME, SCRATCH, Box
+from corral.world.sandbox.visible import ETC, SYSTEM, authorities, outermost
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 

@@ -10,15 +10,9 @@ from msgspec import Struct, field
 
 from corral.world.masks import Mask
 from corral.world.sandbox.launchers import IN_BOX, inner
-from corral.world.sandbox.visible import SYSTEM, authorities, is_system, outermost
+from corral.world.sandbox.visible import ETC, SYSTEM, authorities, is_system, outermost
 
 HOME = "/home/agent"
-ETC = (
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "resolv.conf", "hosts", "ssl", "ca-certificates",
-    "pki", "alternatives", "localtime", "os-release", "mime.types", "protocols", "services", "bash.bashrc", "profile",
-)  # fmt: skip
-
-
 SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own
 
 

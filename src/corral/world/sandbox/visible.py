@@ -14,6 +14,12 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 ALTERNATIVES = Path("/etc/alternatives")  #: links of the system, which every box has
+#: What every box has of /etc.
+ETC = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "resolv.conf", "hosts", "ssl", "ca-certificates",
+    "pki", "alternatives", "localtime", "os-release", "mime.types", "protocols", "services", "bash.bashrc", "profile",
+)  # fmt: skip
+IN_ETC = frozenset(Path("/etc", name) for name in (*ETC, "passwd", "group"))
 MOST_LINKS = 40  #: the kernel follows no more either
 
 #: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
@@ -85,7 +91,7 @@ class Shown(Struct, frozen=True):
 
     def has(self, path: Path) -> bool:
         """Tell whether a path is there in the box."""
-        if is_system(path) or path.is_relative_to(ALTERNATIVES):
+        if is_system(path) or any(each in IN_ETC for each in (path, *path.parents)):
             return True
         above = [each for each in (path, *path.parents) if each in self.places or each in self.hidden]
         return bool(above) and above[0] not in self.hidden
@@ -96,7 +102,9 @@ class Shown(Struct, frozen=True):
         for _ in range(MOST_LINKS):
             if not self.has(at) or not self.has(at.parent.resolve() / at.name):
                 return at
-            if at in self.places or not at.is_symlink():  # what is shown by its own name is shown as a file
+            if (
+                at in self.places or at in IN_ETC or not at.is_symlink()
+            ):  # what is shown by its own name is shown as a file
                 break
             at = Path(os.path.normpath(at.parent / at.readlink()))
         runs_it = interpreter(path, environment) if depth else None
