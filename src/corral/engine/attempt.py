@@ -435,7 +435,7 @@ class AttemptCourse:
         attempt.seconds = clock.seconds_since(record.clock, record.started)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
-            await together(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
+            await together(receipting.note(self.host, record.receipt, self._say), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

@@ -21,6 +21,7 @@ MOST_PATH = 4095  #: bytes; no system opens a longer one
 MOST_PARENTS = 1000
 MOST_COMMIT, MOST_TREE = 8 << 20, 64 << 20  #: bytes
 COMMIT, TREE = 1, 2  #: kinds of objects in a pack
+OUR_MARK = "corral takes this in\n"  #: in the .keep of a pack
 BY_OFFSET, BY_NAME = 6, 7  #: kinds that are stored as a difference to another
 
 
@@ -250,19 +251,27 @@ async def pack_up(repository: Repository, folder: Path) -> None:
         await repository.git(*words, stdin=names, env=environment(folder))
 
 
-def move_pack(repository: Repository, folder: Path) -> list[Path]:
-    """Move a pack into the repository, marked so that no `git gc` drops it; return the marks, to be removed."""
+@contextlib.contextmanager
+def moved_in(repository: Repository, folder: Path) -> Generator[None]:
+    """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it."""
     marks: list[Path] = []
-    for index in folder.glob("pack/*.idx"):
-        target = repository.git_dir / "objects" / "pack" / index.name
-        target.parent.mkdir(exist_ok=True)
-        mark = target.with_suffix(".keep")
-        mark.write_text("corral takes this in\n")
-        if repository.owner:
-            os.chown(mark, repository.owner.uid, repository.owner.gid)
-        marks.append(mark)
-        for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
-            source = index.with_suffix(suffix)
-            if source.exists():
-                source.rename(target.with_suffix(suffix))
-    return marks
+    try:
+        marks.extend(_move(repository, index) for index in folder.glob("pack/*.idx"))
+        yield
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _move(repository: Repository, index: Path) -> Path:
+    target = repository.git_dir / "objects" / "pack" / index.name
+    target.parent.mkdir(exist_ok=True)
+    mark = target.with_suffix(".keep")
+    mark.write_text(OUR_MARK)
+    if repository.owner:
+        os.chown(mark, repository.owner.uid, repository.owner.gid)
+    for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
+        source = index.with_suffix(suffix)
+        if source.exists():
+            source.rename(target.with_suffix(suffix))
+    return mark
