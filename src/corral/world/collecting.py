@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.errors import GitTrouble
-from corral.world import incoming
+from corral.world import incoming, workspace
 from corral.world.git import BadSubmodules, Repository
 from corral.world.workspace import WHO, Workspace, read_below
 
@@ -20,6 +20,7 @@ SCRIPT = TIDY + (Path(__file__).with_name("collect.sh")).read_text(encoding="utf
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
+MOST_RULES = 60_000  #: signs; a word that a program is started with holds 128 KB at most
 MOST_NOTES = 20  #: lines about what could not be collected
 IN_BOX_SECONDS = 20  #: for collecting in the agent's own box; what takes longer gets a box of its own
 
@@ -48,13 +49,19 @@ class Taken(Struct, frozen=True):
 def collect_command(made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return the command that collects, to be run in the box of the attempt."""
     modules = [word for module in made.modules for word in (module.path, module.commit)]
-    return ["/bin/sh", "-c", SCRIPT, "collect", message, base or "", str(out), *modules]
+    return ["/bin/sh", "-c", _script(made), "collect", message, base or "", str(out), *modules]
 
 
 def then_collect(argv: Sequence[str], made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return a command that runs `argv` and then collects; it ends with the code of `argv`. For a box only."""
     modules = " ".join(_quoted(word) for module in made.modules for word in (module.path, module.commit))
-    return ["/bin/sh", "-c", THEN_COLLECT, "work", SCRIPT, message, base or "", str(out), modules, *argv]
+    return ["/bin/sh", "-c", THEN_COLLECT, "work", _script(made), message, base or "", str(out), modules, *argv]
+
+
+def _script(made: Workspace) -> str:
+    """Return what collects, with the rules that count in the place of those that the agent may have written."""
+    rules = os.fsdecode(workspace.excluded(made.tree) or b"")
+    return f"rules={_quoted(rules if len(rules) <= MOST_RULES else '')}\n{SCRIPT}"
 
 
 def _quoted(word: str) -> str:
