@@ -130,6 +130,10 @@ def test_the_work_of_an_attempt_that_failed_comes_back(corral: Corral) -> None:
     assert repo.read("rescued", "w.txt") == "half"
     assert corral("restore", attempt, "--into", "main").code == 2
     assert corral("restore", "0000-1").code == 2
+    # A ref that leads to nothing is not believed: the commit is still there.
+    (repo.folder / ".git" / "refs" / "corral" / "attempts" / attempt).write_text("1" * 40 + "\n")
+    assert corral("restore", attempt, "--into", "again").code == 0
+    assert repo.read("again", "w.txt") == "half"
 
 
 @pytest.mark.parametrize("strategy", ["auto", "squash", "rebase"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import GitTrouble
-from corral.world import collecting, merging
+from corral.world import collecting, merging, noting
 from corral.world.git import Repository
 from tests.rig.repository import Repo
 
@@ -93,13 +93,25 @@ def packs(repo: Repo) -> list[Path]:
     return list((repo.folder / ".git" / "objects" / "pack").glob("*.pack"))
 
 
-def test_small_work_comes_over_as_objects_of_their_own(repo: Repo, theirs: Repo) -> None:
-    base, done = repo.head, theirs.commit({"a.txt": "one\nand more\n", "new/deep.txt": "x\n"})
+def loose(repo: Repo) -> set[str]:
+    folder = repo.folder / ".git" / "objects"
+    return {f"{file.parent.name}{file.name}" for file in folder.glob("[0-9a-f][0-9a-f]/*")}
+
+
+@pytest.mark.parametrize("files", [1, 200])
+def test_work_comes_over_as_a_pack_that_no_prune_takes(repo: Repo, theirs: Repo, files: int) -> None:
+    base, before = repo.head, loose(repo)
+    done = theirs.commit(
+        {"a.txt": "one\nand more\n", **{f"new/deep-{number}": f"{number}\n" for number in range(files)}}
+    )
     file = bundle(theirs, base)
     asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a", "refs/heads/main:refs/heads/corral/b"]))
     assert repo.git("rev-parse", "refs/corral/a") == repo.git("rev-parse", "refs/heads/corral/b") == done
-    assert repo.read(done, "new/deep.txt") == "x"
-    assert packs(repo) == []
+    assert repo.read(done, "new/deep-0") == "0"
+    # An object of its own could be taken by a `git prune` before a ref leads to it; that leaves no sign of itself.
+    assert (len(packs(repo)), loose(repo)) == (1, before)
+    assert not list((repo.folder / ".git" / "objects" / "pack").glob("*.keep"))
+    repo.git("prune", "--expire=now")
     repo.git("fsck", "--strict")
     # Once more, as after a crash, and further on: a ref that is there already is moved.
     asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
@@ -108,12 +120,31 @@ def test_small_work_comes_over_as_objects_of_their_own(repo: Repo, theirs: Repo)
     assert repo.git("rev-parse", "refs/corral/a") == more
 
 
-def test_much_work_comes_over_as_a_pack(repo: Repo, theirs: Repo) -> None:
-    base = repo.head
-    done = theirs.commit({f"file-{number}": f"{number}\n" for number in range(2 * collecting.MOST_UNPACKED)})
-    asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, base), ["HEAD:refs/corral/a"]))
-    assert repo.git("rev-parse", "refs/corral/a") == done
-    assert len(packs(repo)) == 1
+def test_a_note_is_never_an_object_that_no_ref_leads_to(repo: Repo) -> None:
+    before, ref = loose(repo), "refs/notes/corral"
+    first, second = repo.head, repo.commit({"b.txt": "b\n"})
+    before = loose(repo)
+    for commit, words in ((first, "one"), (second, "two"), (first, "three")):
+        asyncio.run(noting.add_note(as_corral(repo), commit, ref, words.encode()))
+    assert [repo.git("notes", f"--ref={ref}", "show", commit) for commit in (first, second)] == ["three", "two"]
+    assert loose(repo) == before
+    assert not list((repo.folder / ".git" / "objects").glob("corral-*"))
+    repo.git("fsck", "--strict")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_notes_that_cannot_be_read_are_begun_anew(repo: Repo, *, packed: bool) -> None:
+    ref, head = "refs/notes/corral", repo.head
+    repo.git("update-ref", "refs/heads/other", head)
+    file = repo.folder / ".git" / ref
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if packed:
+        (repo.folder / ".git" / "packed-refs").write_text(f"{'1' * 40} {ref}\n")
+    else:
+        file.write_text("1" * 40 + "\n")
+    asyncio.run(noting.add_note(as_corral(repo), head, ref, b"words"))
+    assert repo.git("notes", f"--ref={ref}", "show", head) == "words"
+    repo.git("fsck", "--strict")
 
 
 def test_work_that_is_not_whole_is_refused(repo: Repo, theirs: Repo) -> None:

@@ -92,6 +92,14 @@ def tree_bomb(theirs: Repo) -> str:
     return committed(theirs, inner)
 
 
+def base_bomb(theirs: Repo) -> str:
+    """Name the base's own folder again and again: the trees that are counted by themselves are few and small."""
+    inner = theirs.git("rev-parse", "HEAD^{tree}")
+    for _ in range(2):
+        inner = tree(theirs, *[("40000", f"d{n:04}", inner) for n in range(600)])
+    return committed(theirs, inner)
+
+
 def nested(theirs: Repo) -> str:
     inner = tree(theirs, ("100644", "f", stored(theirs, "blob", b"x\n")))
     for _ in range(2500):
@@ -139,6 +147,7 @@ def submodule(words: str) -> Callable[[Repo], str]:
 
 HOSTILE: dict[str, tuple[Callable[[Repo], str], str]] = {
     "tree bomb": (tree_bomb, "paths, more than"),
+    "bomb of the base's trees": (base_bomb, "paths, more than"),
     "nested": (nested, "a path of"),
     "many parents": (many_parents, "a commit object of more than"),
     "some parents": (some_parents, "parents"),
@@ -157,6 +166,15 @@ def test_hostile_objects_are_refused_in_one_line(repo: Repo, theirs: Repo, kind:
     told = taken(repo, bundle(theirs, make(theirs), base), base)
     assert told
     assert words in told
+
+
+def test_work_on_folders_of_the_base_that_are_large_or_far_down_is_taken(repo: Repo, theirs: Repo) -> None:
+    files = {f"deep/{'d/' * level}f{level}": "x\n" for level in range(30)}
+    repo.commit({**files, **{f"wide/f{number}": "x\n" for number in range(300)}})
+    theirs.git("pull", "--quiet")
+    base = repo.head
+    theirs.git("mv", "wide", "deep/wide")
+    assert taken(repo, bundle(theirs, theirs.commit({"new.txt": "x\n"}), base), base) == ""
 
 
 def entry(kind: int, content: bytes, size: int, back: int = 0) -> bytes:

@@ -305,11 +305,12 @@ class AttemptCourse:
         self.record.saved = taken.saved
         if taken.commit:
             repository, base = self.host.repository, self.host.base
-            self.attempt.commit = taken.commit
-            self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
             (change, self.record.diff_sha256), self.record.tree = await together(
                 repository.change_and_sha256(base, taken.commit), repository.tree_of(taken.commit)
             )
+            # Only now: nobody starts from a commit that git could not compare. Its hidden ref and its workspace stay.
+            self.attempt.commit = taken.commit
+            self.attempt.branch = naming.branch(self.record.run, self.node.id, self.attempt.id)
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
             self._guard.violate(self.host.boxes.fitted.outside(change.files))
@@ -441,7 +442,7 @@ class AttemptCourse:
         attempt.seconds = clock.seconds_since(record.clock, record.started)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
-            await together(receipting.note(self.host, record.receipt), workspace.remove(self.folder))
+            await together(receipting.note(self.host, record.receipt, self._say), workspace.remove(self.folder))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

@@ -1,6 +1,9 @@
 # Run on the agent's side, in its box: what it left is committed, and all its commits leave as bundles.
 # usage: sh tidy.sh + collect.sh MESSAGE BASE OUT [SUBMODULE COMMIT]...      (inner submodules first)
-git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "$@"; }
+git() {
+    command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
+        -c core.excludesFile=/dev/null "$@"
+}
 message=$1 base=$2 out=$3
 shift 3
 
@@ -27,6 +30,37 @@ add_rest() {
     leave "^error: "
 }
 
+# Put the rules that corral wrote back: the agent may have written others, and lost its own work by them.
+own_rules() {
+    [ -n "$rules" ] && [ ! -L .git ] && [ -d .git ] || return 0
+    [ ! -L .git/info ] || rm -f .git/info
+    rm -rf .git/info/exclude
+    mkdir -p .git/info && printf %s "$rules" >.git/info/exclude
+} 2>/dev/null
+
+# When nothing has changed, or only the rules have: look for work that rules hide which the base does not have. The
+# .gitignore at the top alone: one that hides a folder together with itself is how tools mark their caches.
+unhide() {
+    [ -f .gitignore ] && [ ! -L .gitignore ] || return 0
+    changed=$(git diff --cached --name-only "${1:-$(git hash-object -t tree /dev/null)}" --) || return 0
+    case $changed in "" | .gitignore) ;; *) return 0 ;; esac
+    mv -f .gitignore "$out/gitignore" || return 0
+    { [ -n "$1" ] && git cat-file blob "$1:.gitignore" >.gitignore; } || rm -f .gitignore
+    hidden=$(git ls-files --others --exclude-standard | head -n $((MOST_HIDDEN + 1)) | wc -l)
+    if [ "$hidden" -gt $MOST_HIDDEN ]; then
+        echo "more than $MOST_HIDDEN files that only its own .gitignore hides" >>"$out/left"
+    elif [ "$hidden" -gt 0 ] && [ -z "$changed" ]; then
+        git add -A --ignore-errors
+    elif [ "$hidden" -gt 0 ]; then # its rules are a change like others; what they hide is kept beside it
+        cp .git/index "$out/index" && GIT_INDEX_FILE=$out/index git add -A --ignore-errors
+        tree=$(GIT_INDEX_FILE=$out/index git write-tree) && kept=$(git commit-tree "$tree" ${1:+-p "$1"} -m "$message") &&
+            git update-ref refs/heads/ignored-files "$kept"
+    fi
+    mv -f "$out/gitignore" .gitignore
+    [ -n "$changed" ] || [ "$hidden" -eq 0 ] || git add -f .gitignore
+} >/dev/null 2>&1
+MOST_HIDDEN=1000
+
 # list what git complained of, and went on
 leave() {
     printf '%s\n' "$said" | grep "$1" | sed 's/^[a-z]*: //' | cut -c 1-300 | head -n 20 >>"$out/left"
@@ -39,6 +73,7 @@ collect() (
     [ "$1" = "$unlocked" ] || unlock
     said=$(git add -A 2>&1) || add_rest || unless "no error"
     case $said in *"could not open "*) leave "could not open " ;; esac
+    [ "$1" != . ] || unhide "$2"
     said=$(git commit --no-verify -q -m "$message" 2>&1) || unless "nothing" "no changes"
     stash=
     [ -e .git/refs/stash ] && stash=refs/stash
@@ -52,6 +87,7 @@ for word; do
     [ $((number % 2)) = 0 ] || inner="$inner ./$word/.git"
 done
 rm -rf "$out/left"
+own_rules
 [ -L .git ] || tidy .git/info/exclude "$out/left"
 number=0
 while [ $# -gt 1 ]; do

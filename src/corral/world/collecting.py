@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tempfile
@@ -12,18 +11,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.errors import GitTrouble
-from corral.world import incoming
+from corral.world import incoming, workspace
 from corral.world.git import BadSubmodules, Repository
-from corral.world.tidying import Moment, quiet
 from corral.world.workspace import WHO, Workspace, read_below
 
 TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
 SCRIPT = TIDY + (Path(__file__).with_name("collect.sh")).read_text(encoding="utf-8")
 MOST_BUNDLE = 4 << 30
 MOST_REFS = 200
-MOST_UNPACKED = 100  #: objects
 MOST_HEAD = 4 << 20  #: bytes, also of what is taken over in memory
-NOTE_TRIES = 5
+MOST_RULES = 60_000  #: signs; a word that a program is started with holds 128 KB at most
 MOST_NOTES = 20  #: lines about what could not be collected
 IN_BOX_SECONDS = 20  #: for collecting in the agent's own box; what takes longer gets a box of its own
 
@@ -52,13 +49,19 @@ class Taken(Struct, frozen=True):
 def collect_command(made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return the command that collects, to be run in the box of the attempt."""
     modules = [word for module in made.modules for word in (module.path, module.commit)]
-    return ["/bin/sh", "-c", SCRIPT, "collect", message, base or "", str(out), *modules]
+    return ["/bin/sh", "-c", _script(made), "collect", message, base or "", str(out), *modules]
 
 
 def then_collect(argv: Sequence[str], made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
     """Return a command that runs `argv` and then collects; it ends with the code of `argv`. For a box only."""
     modules = " ".join(_quoted(word) for module in made.modules for word in (module.path, module.commit))
-    return ["/bin/sh", "-c", THEN_COLLECT, "work", SCRIPT, message, base or "", str(out), modules, *argv]
+    return ["/bin/sh", "-c", THEN_COLLECT, "work", _script(made), message, base or "", str(out), modules, *argv]
+
+
+def _script(made: Workspace) -> str:
+    """Return what collects, with the rules that count in the place of those that the agent may have written."""
+    rules = os.fsdecode(workspace.excluded(made.tree) or b"")
+    return f"rules={_quoted(rules if len(rules) <= MOST_RULES else '')}\n{SCRIPT}"
 
 
 def _quoted(word: str) -> str:
@@ -99,25 +102,18 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
     """
     if bundle.is_symlink() or not bundle.is_file() or bundle.stat().st_size > MOST_BUNDLE:
         raise GitTrouble("the workspace's bundle is not a plain file of a sane size")
-    start, count = _pack(bundle)
+    start = _pack(bundle)
     found = _refs(bundle)
     wanted = [spec.split(":", 1) for spec in specs]
     if missing := [name for name, _ in wanted if name not in found]:
         raise GitTrouble(f"the workspace's bundle does not hold {missing[0]}")
     lines = "".join(f"update {ref} {found[name]}\n" for name, ref in wanted).encode()
-    # Few objects are better kept one by one: a pack for each attempt would have to be gathered up again.
-    small = count <= MOST_UNPACKED and bundle.stat().st_size <= MOST_HEAD
     with incoming.quarantine(repository) as folder:
         await _indexed(repository, bundle, start, incoming.environment(folder), known)
         await incoming.examine(repository, folder, list(dict.fromkeys(found[name] for name, _ in wanted)), known)
-        if small and await _unpacked(repository, bundle.read_bytes()[start:], lines):
-            return
-        marks = incoming.move_pack(repository, folder)
-    try:
-        await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
-    finally:
-        for mark in marks:
-            mark.unlink(missing_ok=True)
+        # Never as objects of their own: a `git prune` of the person's could take them before a ref leads to them.
+        with incoming.moved_in(repository, folder):
+            await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
 
 
 async def _indexed(repository: Repository, bundle: Path, start: int, env: Mapping[str, str], known: str | None) -> None:
@@ -131,22 +127,8 @@ async def _indexed(repository: Repository, bundle: Path, start: int, env: Mappin
         await repository.index_pack(bundle, start, env, own)
 
 
-async def _unpacked(repository: Repository, pack: bytes, updates: bytes) -> bool:
-    """Write objects one by one and the refs that lead to them; tell whether no `git gc` can have come between."""
-    durable = ("-c", "core.fsync=objects", "-c", "core.fsyncMethod=batch")
-    any_code = tuple(range(256))
-    before = Moment.of(repository)
-    if before.tidying:
-        return False
-    unpacked = await repository.git(*durable, "unpack-objects", "-q", stdin=pack, fine=any_code)
-    if unpacked.code != 0 or not before.passed_quietly(repository):
-        return False
-    updated = await repository.git("update-ref", "--stdin", stdin=updates, env=WHO, fine=any_code)
-    return updated.code == 0 and before.passed_quietly(repository)
-
-
-def _pack(bundle: Path) -> tuple[int, int]:
-    """Return where the objects of a bundle begin, and how many there are."""
+def _pack(bundle: Path) -> int:
+    """Return where the objects of a bundle begin."""
     with bundle.open("rb") as file:
         head = file.read(MOST_HEAD)
     start = head.find(b"\n\n") + 2
@@ -155,7 +137,7 @@ def _pack(bundle: Path) -> tuple[int, int]:
     known = kind in (b"# v2 git bundle", b"# v3 git bundle") and not own  # a filtered one is not whole
     if start < 2 or not known or not head.startswith(b"PACK\0\0\0\2", start):
         raise GitTrouble("the workspace's bundle is not of a known kind")
-    return start, int.from_bytes(head[start + 8 : start + 12])
+    return start
 
 
 def _refs(bundle: Path) -> dict[str, str]:
@@ -178,28 +160,6 @@ def left_out(out: Path) -> tuple[str, ...]:
     words = read_below(out, "left", MOST_HEAD) or b""
     lines = words.decode(errors="replace").splitlines()
     return tuple(f"not collected: {line[:300]}" for line in lines[:MOST_NOTES])
-
-
-async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:
-    """Put a note on a commit, replacing an older one; not while a `git gc` is at work, for it could take it at once."""
-    words = ("notes", f"--ref={notes}", "add", "-f", "-F", "-", commit)
-    for _ in range(NOTE_TRIES):
-        await quiet(repository)
-        older, before = await _older(repository, notes), Moment.of(repository)
-        await repository.git(*words, stdin=text, env=WHO)
-        if before.passed_quietly(repository):
-            return
-        whole = await repository.git("rev-list", "--objects", "--max-count=1", notes, fine=tuple(range(256)))
-        if whole.code == 0:
-            return
-        await repository.git("update-ref", *([notes, older] if older else ["-d", notes]))
-
-
-async def _older(repository: Repository, ref: str) -> str | None:
-    """Return where a ref stands; git is asked only where it is not a file of its own."""
-    with contextlib.suppress(OSError):
-        return (repository.git_dir / ref).read_text().strip()
-    return await repository.commit_of(ref)
 
 
 async def with_files_of(repository: Repository, commit: str, base: str, paths: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -16,11 +16,12 @@ from msgspec import Struct, field
 from corral.errors import GitTrouble
 from corral.world.git import Repository
 
-MOST_ENTRIES = 1_000_000  #: paths of one commit in folders that are new or changed
+MOST_ENTRIES = 1_000_000  #: paths of one commit, besides as many as its base has
 MOST_PATH = 4095  #: bytes; no system opens a longer one
 MOST_PARENTS = 1000
 MOST_COMMIT, MOST_TREE = 8 << 20, 64 << 20  #: bytes
 COMMIT, TREE = 1, 2  #: kinds of objects in a pack
+OUR_MARK = "corral takes this in\n"  #: in the .keep of a pack
 BY_OFFSET, BY_NAME = 6, 7  #: kinds that are stored as a difference to another
 
 
@@ -72,7 +73,7 @@ async def examine(repository: Repository, folder: Path, heads: Sequence[str], kn
     """
     (index,) = folder.glob("pack/*.idx")
     objects = read_pack(index, len(heads[0]) // 2 if heads else 20)
-    await _measure(repository, folder, objects)
+    await _measure(repository, folder, objects, known)
     if known is not None:
         await _refuse_foreign(repository, folder, objects, heads, known)
 
@@ -139,8 +140,8 @@ def _entry(pack: mmap.mmap, place: int, places: Mapping[str, int], width: int) -
 class _Reader:
     """Reads what `git cat-file --batch` prints, as it comes, and keeps numbers alone."""
 
-    def __init__(self, objects: Objects, width: int) -> None:
-        self._objects, self._rest = objects, bytearray()
+    def __init__(self, width: int) -> None:
+        self._rest = bytearray()
         self._row = re.compile(rb"(\d+) ([^\0]*)\0(.{%d})" % width, re.DOTALL)
         self.folders: dict[str, Folder] = {}
         self.roots: set[str] = set()
@@ -148,7 +149,11 @@ class _Reader:
     def feed(self, chunk: bytes) -> None:
         self._rest += chunk
         while (end := self._rest.find(b"\n")) >= 0:
-            name, kind, size = self._rest[:end].decode().split(" ")
+            name, kind, *sizes = self._rest[:end].decode().split(" ")
+            if not sizes:  # it is missing, as in a repository that was cloned in part
+                del self._rest[: end + 1]
+                continue
+            size = sizes[0]
             most = MOST_COMMIT if kind == "commit" else MOST_TREE
             if int(size) > most:
                 raise GitTrouble(f"its work holds a {kind} object of more than {most >> 20} MB: {name}")
@@ -167,25 +172,47 @@ class _Reader:
         folder = self.folders[name] = Folder(0)
         for mode, path, entry in self._row.findall(content):
             folder.count += 1
-            if mode in (b"40000", b"040000") and entry.hex() in self._objects.kinds:
+            if mode in (b"40000", b"040000"):
                 folder.below.append((len(path) + 1, entry.hex()))
             else:
                 folder.longest = max(folder.longest, len(path))
 
+    def named(self) -> set[str]:
+        """Return the trees that others name and that were not read yet."""
+        return {name for folder in self.folders.values() for _, name in folder.below} - self.folders.keys()
 
-async def _measure(repository: Repository, folder: Path, objects: Objects) -> None:
-    """Count what git would have to list: each tree is read once, however often it is named."""
+
+async def _measure(repository: Repository, folder: Path, objects: Objects, known: str | None) -> None:
+    """Count what git would have to list: each tree is read once, however often it is named, also those of the base."""
     width = len(next(iter(objects.kinds), "0" * 40)) // 2
-    reader = _Reader(objects, width)
-    wanted = "".join(f"{name}\n" for name in objects.of_kind(COMMIT, TREE))
-    await repository.git("cat-file", "--batch", stdin=wanted.encode(), env=environment(folder), sink=reader.feed)
+    reader, near = _Reader(width), repository.apart(environment(folder))
+    await _read(near, objects.of_kind(COMMIT, TREE), reader)
+    await _read_below(near, reader.named(), reader)
     sums: dict[str, tuple[int, int]] = {}
+    most = MOST_ENTRIES
     for root in reader.roots & reader.folders.keys():
         count, longest = _sum(root, reader.folders, sums)
-        if count > MOST_ENTRIES:
-            raise GitTrouble(f"its work names {count:.3g} paths, more than {MOST_ENTRIES:,}: it is not taken")
+        if count > most and known and most == MOST_ENTRIES:
+            tree = await repository.tree_of(known)
+            await _read_below(near, {tree} - reader.folders.keys(), reader)
+            most += _sum(tree, reader.folders, sums)[0] if tree in reader.folders else 0
+        if count > most:
+            raise GitTrouble(f"its work names {count:.3g} paths, more than {most:,}: it is not taken")
         if longest > MOST_PATH:
             raise GitTrouble(f"its work holds a path of {longest} bytes, more than {MOST_PATH}: it is not taken")
+
+
+async def _read(near: Repository, names: Iterable[str], reader: _Reader) -> None:
+    wanted = "".join(f"{name}\n" for name in names)
+    await near.git("cat-file", "--batch", stdin=wanted.encode(), sink=reader.feed)
+
+
+async def _read_below(near: Repository, trees: set[str], reader: _Reader) -> None:
+    """Read trees, and all trees in them."""
+    if trees:
+        words = ("rev-list", "--objects", "--no-object-names", "--filter=blob:none", "--missing=allow-any", "--stdin")
+        listed = await near.git(*words, stdin="".join(f"{name}\n" for name in sorted(trees)).encode())
+        await _read(near, set(listed.out.decode().split()) - reader.folders.keys(), reader)
 
 
 def _sum(root: str, folders: Mapping[str, Folder], sums: dict[str, tuple[int, int]]) -> tuple[int, int]:
@@ -250,19 +277,27 @@ async def pack_up(repository: Repository, folder: Path) -> None:
         await repository.git(*words, stdin=names, env=environment(folder))
 
 
-def move_pack(repository: Repository, folder: Path) -> list[Path]:
-    """Move a pack into the repository, marked so that no `git gc` drops it; return the marks, to be removed."""
+@contextlib.contextmanager
+def moved_in(repository: Repository, folder: Path) -> Generator[None]:
+    """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it."""
     marks: list[Path] = []
-    for index in folder.glob("pack/*.idx"):
-        target = repository.git_dir / "objects" / "pack" / index.name
-        target.parent.mkdir(exist_ok=True)
-        mark = target.with_suffix(".keep")
-        mark.write_text("corral takes this in\n")
-        if repository.owner:
-            os.chown(mark, repository.owner.uid, repository.owner.gid)
-        marks.append(mark)
-        for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
-            source = index.with_suffix(suffix)
-            if source.exists():
-                source.rename(target.with_suffix(suffix))
-    return marks
+    try:
+        marks.extend(_move(repository, index) for index in folder.glob("pack/*.idx"))
+        yield
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _move(repository: Repository, index: Path) -> Path:
+    target = repository.git_dir / "objects" / "pack" / index.name
+    target.parent.mkdir(exist_ok=True)
+    mark = target.with_suffix(".keep")
+    mark.write_text(OUR_MARK)
+    if repository.owner:
+        os.chown(mark, repository.owner.uid, repository.owner.gid)
+    for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
+        source = index.with_suffix(suffix)
+        if source.exists():
+            source.rename(target.with_suffix(suffix))
+    return mark

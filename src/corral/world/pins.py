@@ -36,12 +36,8 @@ async def combined_and_pinned(
         if found.commit is None:
             return found
         await incoming.pack_up(repository, folder)
-        marks = incoming.move_pack(repository, folder)
-        try:
+        with incoming.moved_in(repository, folder):
             await pin(repository, name, found.commit)
-        finally:
-            for mark in marks:
-                mark.unlink(missing_ok=True)
     return found
 
 

@@ -4,6 +4,7 @@ place=$1 base=$2
 git() {
     command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
         -c user.name=Corral -c user.email=corral@localhost -c advice.addEmbeddedRepo=false \
+        -c core.excludesFile=/dev/null \
         --git-dir="$place/git" --work-tree=. "$@"
 }
 rm -f "$place/git/"*.lock "$place/git/refs/heads/snapshot.lock" "$place/snapshot.bundle.lock" # of one that was ended

@@ -56,8 +56,7 @@ def _lay(made: Workspace, git_dir: Path, own: Sequence[str]) -> None:
     (git_dir / "config").write_text(
         "[core]\n\tbare = false\n" + (form if sha256 else "\trepositoryformatversion = 0\n")
     )
-    exclude = workspace.read_below(made.tree, ".git/info/exclude", MOST_READ) or workspace.DROPPINGS.encode()
-    (git_dir / "info/exclude").write_bytes(exclude)
+    (git_dir / "info/exclude").write_bytes(workspace.excluded(made.tree) or workspace.DROPPINGS.encode())
     (git_dir / "HEAD").write_text("ref: refs/heads/snapshot\n")
 
 

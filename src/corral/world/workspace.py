@@ -93,6 +93,7 @@ async def make(
         await give(tree, owner)
     made = Workspace(tree, tuple(map(str, objects)), tuple(modules), tuple(shallow))
     (tree.parent / "made.json").write_bytes(msgspec.json.encode(made, enc_hook=str))
+    (tree.parent / "exclude").write_text(DROPPINGS)
     return made
 
 
@@ -107,6 +108,13 @@ def made_before(tree: Path) -> Workspace:
     """Return a workspace as it was made, from what was noted beside it, where no agent can write."""
     noted = (tree.parent / "made.json").read_bytes()
     return msgspec.json.decode(noted, type=Workspace, dec_hook=lambda _, value: Path(value))
+
+
+def excluded(tree: Path) -> bytes | None:
+    """Return what of a workspace is not part of the work, as noted beside it: an agent can write rules of its own."""
+    with contextlib.suppress(OSError):
+        return (tree.parent / "exclude").read_bytes()
+    return None  # an older corral made it
 
 
 async def mend(repository: Repository, commit: str | None, tree: Path, name: str, owner: Owner | None) -> None:
@@ -330,8 +338,9 @@ async def copy_ignored(repository: Repository, patterns: Sequence[str], tree: Pa
             write_below(tree, name, content, owner, source.stat().st_mode & 0o777)
             copied.append(name)
     # What is ignored only by the person's own settings must not come back as the agent's work.
-    exclude = tree / ".git" / "info" / "exclude"
-    exclude.write_text(exclude.read_text() + "".join(f"/{name}\n" for name in copied))
+    rules = DROPPINGS + "".join(f"/{name}\n" for name in copied)
+    for exclude in (tree / ".git" / "info" / "exclude", tree.parent / "exclude"):
+        exclude.write_text(rules)
     return copied
 
 

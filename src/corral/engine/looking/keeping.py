@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from corral.engine.places import repository_of, require
 from corral.engine.workplace import harvest
 from corral.errors import BadRequest, CorralError
 from corral.rules import naming
-from corral.world import merging, snapshots
+from corral.world import merging, noting, snapshots
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store.sqlite import Store
@@ -46,11 +47,17 @@ async def kept(store: Store, name: str) -> tuple[Repository, str, list[Snapshot]
     repository = repository_of(store.run(run).plan, store.folder)
     await require(repository, run, [])
     ends = [naming.hidden_ref(name), *[ref.ref for ref in await _expiring(repository, name)]]
-    timed = await snapshots.listed(repository, [f"refs/corral/snapshots/{name}"])
-    collected = await snapshots.listed(repository, ends)
+    timed = await _listed(repository, [f"refs/corral/snapshots/{name}"])
+    collected = await _listed(repository, ends)
     if not collected and name in records and (commit := records[name].commit) and await repository.commit_of(commit):
         collected = [Snapshot("", commit, "")]  # its ref has expired; what it held is still there, or merged
     return repository, name, [*timed, *collected]
+
+
+async def _listed(repository: Repository, prefixes: Sequence[str]) -> list[Snapshot]:
+    """Return what is kept below these refs and can be read: a damaged disk can leave a ref that leads to nothing."""
+    found = await snapshots.listed(repository, prefixes)
+    return [each for each in found if await noting.is_whole(repository, each.commit)]
 
 
 async def _collect(store: Store, name: str) -> list[Snapshot]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from corral import __version__
 from corral.engine.host import Host
 from corral.engine.talk.recorder import Recorder
+from corral.errors import GitTrouble
 from corral.flow import Task
 from corral.model import Receipt
 from corral.rules import naming, receipts
-from corral.world import collecting
+from corral.world import noting
 from corral.world.sealing import made_key
 
 
@@ -40,7 +42,12 @@ def _unsealed(recorder: Recorder, task: Task, host: Host, commit: str) -> Receip
     )
 
 
-async def note(host: Host, receipt: Receipt) -> None:
-    """Put the receipt on the commit that it is about."""
-    async with host.repository_lock():
-        await collecting.add_note(host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))
+async def note(host: Host, receipt: Receipt, say: Callable[[str], None]) -> None:
+    """Put the receipt on the commit that it is about; the store has it, so work is not lost where git refuses it."""
+    try:
+        async with host.repository_lock():
+            await noting.add_note(host.repository, receipt.commit, naming.NOTES, receipts.text(receipt))
+    except (GitTrouble, OSError) as error:
+        if "No space left" in str(error):
+            raise
+        say(f"its receipt is not noted on its commit: {error}"[:500])
