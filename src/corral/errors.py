@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from msgspec import Struct
 
+DRIVEN = "while a run was driven"  #: a note on exceptions
 MOST_NAME, MOST_WORD, MOST_LINE = 80, 600, 4_000
 
 
@@ -40,11 +42,23 @@ class BadRequest(CorralError):
     exit_code = 2
 
 
+@contextlib.contextmanager
+def while_driven() -> Generator[None]:
+    """Mark what fails inside as no fault of a request: its run has started."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(DRIVEN)
+        raise
+
+
 def refusal_of(error: BaseException) -> BadRequest | None:
     """Return what an exception says of the request, if that is what it is about: a name or a number nobody can use."""
     match error:
         case BadRequest():
             return error
+        case _ if DRIVEN in getattr(error, "__notes__", ()):
+            return None
         case OSError(errno=errno.ENAMETOOLONG):
             name = error.filename if isinstance(error.filename, str) else "a name"
             return BadRequest(f"{shortened(name)!a}: the name is too long", hint="a name has at most 255 bytes")

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from corral.config import places
 from corral.engine.looking import document
-from corral.errors import BadRequest
+from corral.errors import BadRequest, while_driven
 from corral.events import Heard
 from corral.model import OPEN, Request, Run
 from corral.world import custody
@@ -199,9 +199,10 @@ class Engine:
 
     async def drive(self, run: str, listen: Listener, *, patient: bool = False) -> Run:
         """Carry a run out to its end in this process; a patient one waits for people, others leave the run to them."""
-        await self.drives.to_the_end(run, listen, patient=patient)
-        await self.merges.by_itself(run, listen)
-        return document.build(self.store, run)
+        with while_driven():
+            await self.drives.to_the_end(run, listen, patient=patient)
+            await self.merges.by_itself(run, listen)
+            return document.build(self.store, run)
 
     async def stop(self, name: str, by: str, say: Say = _unsaid, *, force: bool = False) -> Run:
         """Stop a run, whoever owns it, and wait until it is over and its work is saved.

@@ -1,0 +1,25 @@
+"""Which exceptions are about a request: only those that come before its run has started."""
+
+import pytest
+
+from corral.errors import BadRequest, refusal_of, while_driven
+
+
+def unencodable() -> UnicodeEncodeError:
+    return UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no text")
+
+
+@pytest.mark.parametrize(
+    "error", [OverflowError("x"), RecursionError(), unencodable(), ValueError("embedded null byte")]
+)
+def test_what_fails_once_a_run_is_driven_is_no_bad_request(error: Exception) -> None:
+    assert isinstance(refusal_of(error), BadRequest)
+    with pytest.raises(type(error)) as caught, while_driven():
+        raise error
+    assert refusal_of(caught.value) is None
+
+
+def test_what_a_drive_refuses_itself_is_one() -> None:
+    with pytest.raises(BadRequest) as caught, while_driven():
+        raise BadRequest("no", hint="yes")
+    assert refusal_of(caught.value) is caught.value
