@@ -138,13 +138,13 @@ def test_after_a_crash_children_go_on_with_their_parent(corral: Corral, repo: Re
 {WAIT}
 mine = call("list_nodes")["children"]
 write("seen.txt", prompt)
-child = mine[0] if mine else call("spawn_task", task=%r)["child"]
+child = mine[0] if mine else call("spawn_task", task=%r, budget_usd=%s)["child"]
 call("report_progress", text="here")
 told = wait(child)
 assert told["status"] == "done", told
 write("files.txt", told["files"])
 """
-    outer = again % task(again % task(grandchild))
+    outer = again % (task(again % (task(grandchild), 0.5)), 2)  # all that is left would leave none for another try
     parent, children = crashed(corral, repo, outer, 2)
     outcome = corral("resume", parent, "--json")
     assert outcome.code == 0, outcome

@@ -106,6 +106,7 @@ def test_a_flow_of_one_node_with_many_items(corral: Corral, repo: Repo) -> None:
     assert outcome.code == 4, outcome
     held(outcome, 1.0, 0.5)
     (entry,) = corral("inbox", "--json").json
+    assert entry["choices"][0] == "raise 1.00"  # for the two that are left, and not for their node besides
     assert corral("answer", entry["id"], *entry["choices"][0].split()).code == 0
     resumed = corral("resume", "@last", "--json")
     assert resumed.code == 0, (entry, resumed)

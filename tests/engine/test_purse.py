@@ -75,6 +75,14 @@ def test_its_word_does_not_hide_requests_without_a_price(store: Store, said: flo
     assert end(found, record) == Cost(said, "reported", 1.0 - said)
 
 
+def test_requests_to_a_model_that_runs_here_need_no_price(store: Store) -> None:
+    found, record = purse(store)
+    asyncio.run(found.open(Terms(budget=Budget(), local=True), "/r"))
+    found.count.unpriced = found.count.passed = 1
+    record.attempt.cost = Cost(0.0, "reported")
+    assert end(found, record) == Cost(0.0, "reported")
+
+
 def test_a_ledger_that_lags_behind_disputes_nothing(store: Store) -> None:
     found, record = purse(store)
     asyncio.run(found.open(UNKNOWN, "/r"))

@@ -286,7 +286,8 @@ class Purse:
             return Cost(terms.fixed_usd, "fixed")
         found = self._known.settled(self._note, whole=self.reported_whole)
         if found.usd is not None:
-            partly = not self._known.whole or self.unpriced_requests  # its own word does not settle these
+            # Its own word does not settle requests without a price; a model that runs here has none.
+            partly = not terms.local and (not self._known.whole or self.unpriced_requests)
             return structs.replace(found, reserved_usd=self._unknown_part(found.usd)) if partly else found
         if terms.local:
             return Cost(0.0, "fixed")

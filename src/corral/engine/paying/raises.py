@@ -18,14 +18,18 @@ MARGIN = 1.25  #: attempts differ: of what they usually cost, a little more is o
 
 
 def needed_usd(store: Store, run: str, *, besides: str = "") -> float:
-    """Return what the tasks of a run that are not done are expected to cost; one of them can be left out."""
+    """Return what the tasks of a run that are not done are expected to cost; one of them can be left out.
+
+    Those at work are not counted: what is reserved for them counts already.
+    """
     plan = store.run(run).plan
     nodes = {node.id: node for node in plan.flow.nodes}
     settings, fixed = _settings(plan)
     ledger, total = Ledger(store, custody.alive), 0.0
+    left_out = {besides, *(line.node for line in ledger.open_lines(run).values())}
     for state in store.nodes(run):
         node = nodes.get(state.id) or nodes.get(state.id.rpartition(".")[0])
-        if node is None or node.kind != "task" or state.id == besides or not _still_open(state, nodes):
+        if node is None or node.kind != "task" or state.id in left_out or not _still_open(state, nodes):
             continue
         paid = ledger.paid_before(node.agent.name, node.agent.model, node.task.type)
         usd, expected = budget.to_reserve(fixed.get(node.agent.name), paid, settings)
