@@ -78,6 +78,15 @@ def test_the_agents_own_part(ended: Ended | None, why: str, status: Status | Non
     assert (verdict.status if verdict else None) == status
 
 
+@pytest.mark.parametrize(("room", "kind"), [(True, "memory"), (False, "disk")])
+def test_full_folders_that_are_memory_are_no_disk(room: bool, kind: str) -> None:
+    crashed = judge.of_agent(None, "exited", "60 s")
+    verdict = judge.of_limits(crashed, "OSError: [Errno 28] No space left on device", disk_has_room=room)
+    assert verdict
+    assert verdict.error
+    assert (verdict.error.kind, f"[scope] {kind}_mb" in verdict.error.hint) == (kind, True)
+
+
 def test_done_needs_all_three() -> None:
     task, ended = Task(prompt="x"), Ended(ok=True)
     worked = Attempt(id="r-1", agent="a", files_changed=("a.py",))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.engine.merge.overlap import Known
 from corral.world import merging
 from corral.world.git import Repository
 from corral.world.merging import Combined
@@ -90,3 +91,8 @@ def test_programs_that_the_settings_name_do_not_run(repo: Repo, tmp_path: Path) 
     assert combined.commit is not None
     assert repo.read(combined.commit, "a.txt") == "ONE\ntwo\nTHREE"
     assert not proof.exists()
+
+
+def test_a_file_that_stands_where_the_other_has_a_folder_keeps_its_name(repo: Repo, tmp_path: Path) -> None:
+    pair = branch(repo, "file", {"s.txt": "s"}), branch(repo, "folder", {"s.txt/x": "x"})
+    assert asyncio.run(Known(tmp_path / "known.json").ask(opened(repo), [pair])) == {pair: ("s.txt",)}

@@ -218,3 +218,19 @@ def test_a_process_is_known_by_pid_and_start_time() -> None:
 
 def test_signals_do_not_reach_us() -> None:
     assert wait_for(Heard().follow(f"kill -{signal.SIGINT.value} 0; echo alive")).why == "exited"
+
+
+def test_a_stopped_process_is_found_by_the_very_file_it_locks(tmp_path: Path) -> None:
+    """An inode number alone is not enough: another device has the same numbers."""
+    file, other = tmp_path / "file", tmp_path / "other"
+    other.touch()
+    lock = "import fcntl, os, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); os.kill(os.getpid(), 19)"
+    with subprocess.Popen([sys.executable, "-c", lock, str(file)]) as holder:
+        try:
+            until(lambda: custody.suspended(holder.pid), "it is stopped")
+            assert custody.stopped_holder(file) == holder.pid
+            assert custody.stopped_holder(other) is None
+            assert custody.has_open(holder.pid, file.stat()) is True
+            assert custody.has_open(holder.pid, other.stat()) is False
+        finally:
+            holder.kill()

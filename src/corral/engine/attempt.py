@@ -275,7 +275,12 @@ class AttemptCourse:
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
         verdict = judge.of_provider(verdict, self.host.unreached)
         verdict = of_refusals(verdict, guard.refusals, self.host.last_words, reached=guard.reached_any or answered)
-        verdict = judge.of_limits(verdict, self.host.last_words, killed=self.host.boxes.memory_kills)
+        verdict = judge.of_limits(
+            verdict,
+            self.host.last_words,
+            killed=self.host.boxes.memory_kills,
+            disk_has_room=self.host.disk_has_room,
+        )
         self.attempt.output, verdict = judge.of_output(
             verdict, ended, self.node.output, command=self.node.kind == "run"
         )

@@ -52,6 +52,9 @@ def _unsaid(_: str) -> None:
     """Say nothing."""
 
 
+ROOM_BYTES = 64 << 20  #: free on a disk that is not full
+
+
 class Tools(Protocol):
     """What an agent at work can call, and what it says with it."""
 
@@ -163,6 +166,12 @@ class Host:
         machine = Machine(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
         fitted = scoping.of_agent(self.plan.scopes, agent, self.plan.ignore)
         self.boxes.fitted = await scoping.fit(fitted, machine)
+
+    @property
+    def disk_has_room(self) -> bool:
+        """Tell whether a box that found no space can have found that only in its own folders that are memory."""
+        about = os.statvfs(self.state)
+        return own_processes(self.level) and about.f_bavail * about.f_frsize > ROOM_BYTES
 
     def _hidden(self, made: Workspace) -> list[str]:
         """Return what of the workspace the agent's box covers up."""

@@ -21,6 +21,13 @@ USED_UP: dict[str, Failure] = {
 }
 
 
+#: What a box writes to its own temporary folders lies in memory, as far as the scope allows.
+FULL_SCRATCH = Failure(
+    "memory",
+    "its temporary folders, which are kept in memory, were full",
+    "raise [scope] memory_mb, or have it write to the workspace",
+)
+NO_SPACE = re.compile(r"(?i)no space left on device")
 COMPLAINTS = {
     "processes": re.compile(r"(?i)cannot fork|fork: (retry: )?resource temporarily unavailable|can't start new thread"),
     "memory": re.compile(r"MemoryError|(?i:cannot allocate memory|out of memory|heap limit)"),
@@ -92,12 +99,19 @@ def of_provider(verdict: Verdict | None, unreached: str | None) -> Verdict | Non
     return Verdict("failed", Failure("network", unreached, own or "is its address right, and is it up?"))
 
 
-def of_limits(verdict: Verdict | None, complaint: str, *, killed: int = 0) -> Verdict | None:
-    """Name the limit that the kernel held it to, by the processes it killed for want of memory or by its complaint."""
+def of_limits(
+    verdict: Verdict | None, complaint: str, *, killed: int = 0, disk_has_room: bool = False
+) -> Verdict | None:
+    """Name the limit that the kernel held it to, by the processes it killed for want of memory or by its complaint.
+
+    With `disk_has_room`, only the box's temporary folders can have been full.
+    """
     if killed and verdict is not None and verdict.status in ("failed", "timed_out"):
         return Verdict("failed", USED_UP["memory"])
     if verdict is None or verdict.error is None or verdict.error.kind != "crash" or verdict.status != "failed":
         return verdict
+    if disk_has_room and NO_SPACE.search(complaint):
+        return Verdict("failed", FULL_SCRATCH)
     for kind, words in COMPLAINTS.items():
         if words.search(complaint):
             return Verdict("failed", USED_UP[kind])

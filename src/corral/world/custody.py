@@ -81,15 +81,29 @@ def suspended(pid: int) -> bool:
 def stopped_holder(file: Path) -> int | None:
     """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
     try:
-        inode = str(file.stat().st_ino)
+        about = file.stat()
         locks = (PROC / "locks").read_text().splitlines()
     except OSError:
         return None
     for fields in (line.replace("-> ", "").split() for line in locks):
         pid, place = fields[4], fields[5]
-        if fields[3] == "WRITE" and place.rpartition(":")[2] == inode and suspended(int(pid)):
+        held = fields[3] == "WRITE" and place.rpartition(":")[2] == str(about.st_ino)
+        if held and suspended(int(pid)) and has_open(int(pid), about) is not False:
             return int(pid)
     return None
+
+
+def has_open(pid: int, file: os.stat_result) -> bool | None:
+    """Tell whether a process has a file open: a number alone may be another device's; None where we may not look."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+    except OSError:
+        return None
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):  # noqa: PTH116
+                return True
+    return False
 
 
 def end(owner: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +22,7 @@ from corral.world import git, merging, snapshots
 from corral.world.git import Repository
 from corral.world.store.sqlite import Store
 
+MOVED_ASIDE = re.compile(r"~[0-9a-f]{40}(?:[0-9a-f]{24})?(?:_\d+)?$")
 MOST_KNOWN = 20_000
 
 
@@ -138,8 +140,13 @@ async def _between_changes(
         moved = await merging.merge_since(repository, first.base or "", second.base or "", first.commit)
         if not moved.conflicts:  # both start from the same now
             merged = await merging.merge_since(repository, second.base or "", moved.tree, second.commit)
-            return tuple(conflict.path for conflict in merged.conflicts)
+            return real_names([conflict.path for conflict in merged.conflicts])
     return tuple(path for path in conflicts if path in common)
+
+
+def real_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the files as the work names them: git adds a commit to a file that stands where the other has a folder."""
+    return tuple(dict.fromkeys(MOVED_ASIDE.sub("", path) for path in paths))
 
 
 class Known:
@@ -159,7 +166,7 @@ class Known:
             known[" ".join(pair)] = files
         if missing:
             self._write(dict(list(known.items())[-MOST_KNOWN:]))
-        return {pair: known[" ".join(pair)] for pair in different}
+        return {pair: real_names(known[" ".join(pair)]) for pair in different}
 
     async def refine(
         self, repository: Repository, pair: tuple[Change, Change], conflicts: tuple[str, ...]
@@ -171,7 +178,7 @@ class Known:
         if key not in known:
             known[key] = await _between_changes(repository, pair, conflicts)
             self._write(dict(list(known.items())[-MOST_KNOWN:]))
-        return known[key]
+        return real_names(known[key])
 
     def _read(self) -> dict[str, tuple[str, ...]]:
         try:
