@@ -6,6 +6,8 @@ import contextlib
 import time
 from pathlib import Path
 
+from msgspec import UNSET
+
 from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine.host import Ears, Host
 from corral.engine.paying.admission import Admission
@@ -31,6 +33,7 @@ from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.rules.refusals import of_refusals
 from corral.world import clock, merging, shortage, workspace
+from corral.world.git_limits import OverLimit
 from corral.world.process import Limits
 from corral.world.workspace import Workspace
 
@@ -412,7 +415,8 @@ class AttemptCourse:
         if self.record.kept:
             hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
         homes.forget_logins(self.host, self.folder)
-        await self._over(Verdict("failed", Failure(kind, words + where, hint)))
+        lasting = True if isinstance(error, OverLimit) else UNSET
+        await self._over(Verdict("failed", Failure(kind, words + where, hint, lasting)))
 
     async def _rescue(self) -> str:
         """Collect what the agent made before something else failed; return why that is not possible."""
