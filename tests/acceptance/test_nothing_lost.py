@@ -29,6 +29,9 @@ def test_work_beside_the_branch_is_kept_and_told(corral: Corral, script: str, fi
     (kept,) = saved(repo, outcome.attempt)
     assert kept in outcome.attempt["error"]["message"]
     assert repo.read(kept, file) == "work"
+    restored = corral("restore", outcome.attempt["id"])
+    assert restored.code == 2
+    assert kept in restored.err
 
 
 @pytest.mark.parametrize("before", ["true", "echo 1 > one.txt; git add .; git commit -qm one"])

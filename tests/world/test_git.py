@@ -43,6 +43,24 @@ def test_a_change_its_numbers_and_its_hash_in_one_go(repo: Repo) -> None:
     assert (empty[0].files, empty[1]) == ((), hashlib.sha256().hexdigest())
 
 
+@pytest.mark.slow
+def test_a_change_with_a_file_larger_than_git_may_hold_has_a_hash_of_its_own_kind(repo: Repo) -> None:
+    base, repository = repo.head, as_corral(repo)
+    with (repo.folder / "large").open("wb") as file:
+        file.truncate(450 << 20)
+    done = repo.commit({"a.txt": "only this\n"})
+    change, digest = asyncio.run(repository.change_and_sha256(base, done))
+    assert (change.files, change.insertions, change.deletions) == (("a.txt", "large"), 1, 1)
+    assert digest.startswith("ids:")
+    assert asyncio.run(repository.patch_sha256(base, done)) == digest
+    # What made it decides how it is made again, not what a machine can hold.
+    small = repo.commit({"large": "small\n"})
+    alike = asyncio.run(repository.patch_sha256(base, small, like=digest))
+    assert alike.startswith("ids:")
+    assert alike != digest
+    assert not asyncio.run(repository.patch_sha256(base, small)).startswith("ids:")
+
+
 def test_the_tree_of_a_commit_loose_and_packed_and_of_a_damaged_one(repo: Repo) -> None:
     repository, head = as_corral(repo), repo.head
     tree = repo.git("rev-parse", "HEAD^{tree}")

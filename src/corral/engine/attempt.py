@@ -33,6 +33,7 @@ from corral.rules import judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.rules.refusals import of_refusals
 from corral.world import clock, merging, shortage, workspace
+from corral.world.git_limits import OverLimit
 from corral.world.process import Limits
 from corral.world.workspace import Workspace
 
@@ -414,9 +415,8 @@ class AttemptCourse:
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
         short = shortage.of(error)
-        lasting = (
-            True if short and not isinstance(error, SetupFailed) else UNSET
-        )  # another try would meet the limit too
+        limit = isinstance(error, OverLimit) or (short and not isinstance(error, SetupFailed))
+        lasting = True if limit else UNSET  # another try would meet it too
         error = short or error
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""

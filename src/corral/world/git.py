@@ -54,6 +54,7 @@ HARMLESS = (
 )  # fmt: skip
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
+BY_IDS = "ids:"  #: before a hash of a change that names files by the ids of their contents
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -169,10 +170,11 @@ class Repository:
 
     async def change_and_sha256(self, base: str | None, commit: str) -> tuple[Change, str]:
         """Return what `change` does, and the hash of the whole change as `patch` writes it; git is asked once."""
-        try:
-            return await self._change_and_sha256(base, commit, ())
-        except OverLimit:
-            return await self._change_and_sha256(base, commit, LARGE)
+        for by in ((), LARGE):
+            with contextlib.suppress(OverLimit):
+                return await self._change_and_sha256(base, commit, by)
+        words = (*LARGE, "diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        return _change((await self.git(*words)).out), await self._ids_sha256(base, commit)
 
     async def _change_and_sha256(self, base: str | None, commit: str, by: tuple[str, ...]) -> tuple[Change, str]:
         digest, head = hashlib.sha256(), bytearray()
@@ -206,18 +208,21 @@ class Repository:
         words = (*by, "diff", "--binary", "--full-index", *PLAIN_DIFF, base or empty_tree(commit), commit)
         await self.git(*words, sink=sink)
 
-    async def patch_sha256(self, base: str | None, commit: str) -> str:
-        """Return the hash of the whole change; by the same two ways as `change_and_sha256`."""
-        for by in ((), LARGE):
+    async def patch_sha256(self, base: str | None, commit: str, *, like: str = "") -> str:
+        """Return the hash of the whole change; by the same ways as `change_and_sha256`, or as `like` was made."""
+        for by in ((), LARGE) if not like.startswith(BY_IDS) else ():
             digest = hashlib.sha256()
-            try:
+            with contextlib.suppress(OverLimit):
                 await self._patch(base, commit, digest.update, by)
-            except OverLimit:
-                if by:
-                    raise
-            else:
                 return digest.hexdigest()
-        raise AssertionError
+        return await self._ids_sha256(base, commit)
+
+    async def _ids_sha256(self, base: str | None, commit: str) -> str:
+        """Return the hash of which file became which, by the ids of their contents: files may be larger than memory."""
+        digest = hashlib.sha256()
+        words = ("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        await self.git(*words, sink=digest.update)
+        return BY_IDS + digest.hexdigest()
 
     async def changed_and_added(self, base: str, commit: str) -> tuple[list[str], list[str]]:
         """Return the files of `base` that are different or gone in `commit`, and those it did not have."""

@@ -6,14 +6,13 @@ import contextlib
 import mmap
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from corral.errors import GitTrouble
+from corral.world import leftovers
 from corral.world.git import Repository
 
 MOST_ENTRIES = 1_000_000  #: paths of one commit, besides as many as its base has
@@ -21,7 +20,6 @@ MOST_PATH = 4095  #: bytes; no system opens a longer one
 MOST_PARENTS = 1000
 MOST_COMMIT, MOST_TREE = 8 << 20, 64 << 20  #: bytes
 COMMIT, TREE = 1, 2  #: kinds of objects in a pack
-OUR_MARK = "corral takes this in\n"  #: in the .keep of a pack
 BY_OFFSET, BY_NAME = 6, 7  #: kinds that are stored as a difference to another
 
 
@@ -45,10 +43,10 @@ class Folder(Struct):
 @contextlib.contextmanager
 def quarantine(repository: Repository) -> Generator[Path]:
     """Lend a folder for objects beside the repository's own; it borrows those, and none of its own are seen there."""
-    folder = repository.git_dir / "objects" / f"corral-{secrets.token_hex(6)}"
-    made = [folder, folder / "pack", folder / "info"]
-    try:
-        for each in made:
+    leftovers.remove(repository.git_dir / "objects")
+    with leftovers.folder(repository.git_dir / "objects") as folder:
+        made = [folder, folder / "pack", folder / "info"]
+        for each in made[1:]:
             each.mkdir(mode=0o700)
         alternates = folder / "info" / "alternates"
         alternates.write_text(f"{repository.git_dir / 'objects'}\n")
@@ -56,8 +54,6 @@ def quarantine(repository: Repository) -> Generator[Path]:
             for each in (*made, alternates):
                 os.chown(each, repository.owner.uid, repository.owner.gid)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -280,24 +276,15 @@ async def pack_up(repository: Repository, folder: Path) -> None:
 @contextlib.contextmanager
 def moved_in(repository: Repository, folder: Path) -> Generator[None]:
     """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it."""
-    marks: list[Path] = []
-    try:
-        marks.extend(_move(repository, index) for index in folder.glob("pack/*.idx"))
+    with contextlib.ExitStack() as stack:
+        for index in folder.glob("pack/*.idx"):
+            target = repository.git_dir / "objects" / "pack" / index.name
+            target.parent.mkdir(exist_ok=True)
+            mark = stack.enter_context(leftovers.mark(target.with_suffix(".keep")))
+            if repository.owner:
+                os.chown(mark, repository.owner.uid, repository.owner.gid)
+            for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
+                source = index.with_suffix(suffix)
+                if source.exists():
+                    source.rename(target.with_suffix(suffix))
         yield
-    finally:
-        for mark in marks:
-            mark.unlink(missing_ok=True)
-
-
-def _move(repository: Repository, index: Path) -> Path:
-    target = repository.git_dir / "objects" / "pack" / index.name
-    target.parent.mkdir(exist_ok=True)
-    mark = target.with_suffix(".keep")
-    mark.write_text(OUR_MARK)
-    if repository.owner:
-        os.chown(mark, repository.owner.uid, repository.owner.gid)
-    for suffix in (".pack", ".rev", ".idx"):  # the index last: by it git sees the pack
-        source = index.with_suffix(suffix)
-        if source.exists():
-            source.rename(target.with_suffix(suffix))
-    return mark

@@ -92,11 +92,7 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
         found = [*found, *await _collect(store, attempt)]
     chosen = _at(found, moment) if moment else (found[-1] if found else None)
     if chosen is None:
-        times = ", ".join(each.at for each in found if each.at)
-        raise BadRequest(
-            f"nothing is kept of {attempt}" + (f" at {moment}" if found else ""),
-            hint=f"there is: {times}" if times else "`corral clean` keeps what nobody merged for a month",
-        )
+        raise await _nothing(repository, attempt, moment, found)
     if into and (into.startswith((".", "/", "~")) or is_folder(Path(into))):
         folder = Path(into).expanduser().resolve()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -113,6 +109,22 @@ async def restore(store: Store, name: str, into: str | None) -> Restored:
             raise BadRequest(f"--into {into}: that is no name for a branch", hint="a folder begins with . or /")
         await snapshots.edit_refs(repository, [(f"refs/heads/{branch}", chosen.commit)])
     return Restored(attempt, chosen.commit, chosen.at, branch=branch)
+
+
+async def _nothing(repository: Repository, attempt: str, moment: str, found: list[Snapshot]) -> BadRequest:
+    """Return that nothing can be brought back, and what else there is of an attempt: other times, or other branches."""
+    beside = await _listed(repository, [f"refs/corral/saved/{attempt}"])
+    if beside and not found:
+        names = ", ".join(each.ref for each in beside)
+        return BadRequest(
+            f"nothing is kept of the branch of {attempt}; what it left elsewhere is in: {names}",
+            hint=f"git branch NAME {beside[0].ref}",
+        )
+    times = ", ".join(each.at for each in found if each.at)
+    return BadRequest(
+        f"nothing is kept of {attempt}" + (f" at {moment}" if found else ""),
+        hint=f"there is: {times}" if times else "`corral clean` keeps what nobody merged for a month",
+    )
 
 
 def _at(found: list[Snapshot], moment: str) -> Snapshot | None:

@@ -54,7 +54,9 @@ async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
         repository.commit_of(naming.hidden_ref(receipt.attempt)),
         repository.git("notes", f"--ref={naming.NOTES}", "show", receipt.commit, fine=(0, 1, 128)),
     )
-    diff = await repository.patch_sha256(receipt.base, receipt.commit) if base_there else "unknown: the base is gone"
+    diff = "unknown: the base is gone"
+    if base_there:
+        diff = await repository.patch_sha256(receipt.base, receipt.commit, like=receipt.diff_sha256)
     task = next((node.task for node in plan.flow.nodes if node.id == record.node), None)
     filled = task is None or plan.flow.fills
     return Found(
