@@ -98,9 +98,11 @@ def test_where_nobody_was_reached_the_hint_says_what_was_refused() -> None:
 
 
 def test_the_host_that_is_named_counts_more_than_the_last_one() -> None:
-    error = judged("network", "cannot connect to api.mistral.ai", MISTRAL, refused("pypi.org", 8443))
+    error = judged("network", "cannot connect to api.mistral.ai", MISTRAL, refused("packages.example.org", 8443))
     assert "api.mistral.ai" in error.message
-    assert judged("auth", "403 Refused", MISTRAL, refused("pypi.org", 8443)).hint.startswith("--net pypi.org:8443,")
+    assert judged("auth", "403 Refused", MISTRAL, refused("packages.example.org", 8443)).hint.startswith(
+        "--net packages.example.org:8443,"
+    )
     assert "github.com" in judged("network", "cannot reach github.com", MISTRAL, GITHUB).message
 
 
