@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import (
+    evidence,
     flows,
     ingest,
     ledger,
@@ -32,6 +33,7 @@ PARTS = {
     "reading": reading.measure,
     "ingest": ingest.measure,
     "selection": selection.measure,
+    "evidence": evidence.measure,
     "ledger": ledger.measure,
     "serving": serving.measure,
     "merging": merging.measure,
