@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,8 +20,10 @@ class LauncherHook(BuildHookInterface[Any]):
         if self.target_name != "wheel" or not (folder / "launcher.c").exists() or compiler is None:
             return
         for name in ("launcher", "inner"):
+            # Put in its place whole: somebody may run the one that is there at this very moment.
+            fresh = folder / f".{name}-{os.getpid()}"
             built = subprocess.run(
-                [compiler, "-O2", "-static", "-s", "-Wall", "-Werror", "-o", str(folder / name), f"{folder / name}.c"],
+                [compiler, "-O2", "-static", "-s", "-Wall", "-Werror", "-o", str(fresh), f"{folder / name}.c"],
                 check=False,
                 capture_output=True,
                 text=True,
@@ -28,6 +31,7 @@ class LauncherHook(BuildHookInterface[Any]):
             if built.returncode != 0:
                 print(f"corral: no {name} built, the Python twins will be used: {built.stderr.strip()[:400]}")
                 return
+            fresh.replace(folder / name)
         build_data["artifacts"] += [f"src/corral/world/sandbox/{name}" for name in ("launcher", "inner")]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

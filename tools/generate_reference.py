@@ -12,12 +12,13 @@ import http_page
 import msgspec
 
 from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
-from corral.config.keys import KEYS, POWERFUL
+from corral.config.keys import COUNTING, KEYS, POWERFUL
 from corral.config.shapes import Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
+    EvidenceRules,
     RetryPolicy,
     RoutingRule,
     ScopeTable,
@@ -67,7 +68,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "cost": "the field or pattern that holds its cost",
         "cost_unit": "what that is counted in",
         "tokens": "the field or pattern that holds its tokens",
-        "cost_usd": "a fixed price for each attempt",
+        "cost_usd": "a fixed price for each attempt; a repository's file may only raise yours, else it needs trust",
         "errors": 'for a `command`: what its words say of a failure, `errors = {rate_limit = "429|rate limit"}`; '
         "retries and fallbacks go by it",
         "authenticate": "for an ACP `command`: the id of the method to authenticate by, where it asks for that",
@@ -101,7 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ceiling_usd": "of a month: neither `--yes` nor an answer goes past it; your own file only",
         "unknown_cost_usd": "what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only",
         "max_unpriced_requests": "an attempt is stopped after so many requests that the meter cannot price; not set: "
-        "50 where a limit in dollars holds, else no limit; your own file only",
+        "50 as soon as any limit in dollars is set, else no limit; your own file only",
         "zone": "the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only",
         "cheaper": "too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only",
         "mcp_over_budget": "an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling",
@@ -130,6 +131,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "children": "how many a run that you started may have, at all depths",
         "agents": "agents that a child may be, besides those of the run; only in your own file",
         "delegate": "which role may hand work to which: a list for each role, `*` for all others; not set: all to all",
+    },
+    "evidence": {
+        "require": "the least grade that counts as done; a repository may only raise it",
+        "held_out": "a folder of files that no agent sees, laid over work that is checked; your own file only",
+        "judge": "agent that reads each result once more; its word can only lower a grade",
     },
     "limits": {
         "parallel": "attempts at work at once, of all your runs in all processes; not set: 8 of each run",
@@ -160,6 +166,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "copy": "patterns of ignored files that are copied into each workspace",
         "setup": "a shell command that runs in each new workspace, in the box",
         "snapshot": "how often what an agent has so far is kept, as `90s`, `5m`",
+        "collect": "how long taking an agent's work out of its workspace may take, after the agent has ended",
         "setup_net": "hosts that `setup` may reach, as `net` of `[scope]`; not set: none",
     },
     "scope": {
@@ -177,6 +184,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
 }
 TYPES: dict[str, type[msgspec.Struct]] = {
+    "evidence": EvidenceRules,
     "hooks": Hook,
     "defaults": Defaults,
     "agents.*": AgentProfile,
@@ -198,6 +206,7 @@ FIELD_OF = {
     "setup": "command",
     "setup_net": "net",
     "snapshot": "snapshot_seconds",
+    "collect": "collect_seconds",
     "from": "start",
 }  #: keys whose field in the code has another name
 
@@ -259,7 +268,7 @@ def _key(table: str, key: str) -> str:
         return f"| `{key}` | table | - | {MEANINGS[table][key]} |"
     fields = {field.name: field for field in msgspec.structs.fields(TYPES[table])}
     field = fields[FIELD_OF.get(key, key)]
-    powerful = (key in POWERFUL and table == "agents.*") or table in ("workspace", "hooks", "mcp.*")
+    powerful = (key in (*POWERFUL, *COUNTING) and table == "agents.*") or table in ("workspace", "hooks", "mcp.*")
     trust = " **(trust)**" if powerful else ""
     return (
         f"| `{key}` | {_cell(_type(field.type))} | {_default(field.default)} | {_cell(MEANINGS[table][key])}{trust} |"
@@ -273,7 +282,7 @@ def _type(kind: object) -> str:
             return word
     text = str(kind)
     if "Literal" in text:
-        words = [f"`{word}`" for word in re.findall(r"'(\w+)'", text)]
+        words = [f"`{word}`" for word in re.findall(r"'([\w-]+)'", text)]
         return " or ".join([*words, "list of text"] if "tuple" in text else words)
     signs = {
         "tuple": "list of text",
