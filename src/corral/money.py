@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from corral.model import CostSource
 
@@ -90,7 +90,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     limits: tuple[Limit, ...] = ()
     unknown_cost_usd: float = 1.0  #: what is reserved for an attempt of unknown cost
-    max_unpriced_requests: int | None = None  #: of one attempt; None: 50 where a limit in dollars holds
+    max_unpriced_requests: int | None = None  #: of one attempt; None: 50 where any limit in dollars is set
     zone: str = ""
     cheaper: bool = False  #: where too little is left for an agent, the cheapest of its fallback that fits goes on
     mcp_over_budget: Literal["warn", "refuse"] | None = None  #: if an MCP client cannot ask; unsaid: by the ceiling
@@ -103,6 +103,8 @@ class Bound(Struct, frozen=True, kw_only=True):
     run: str = ""
     node: str = ""
     since: float = 0.0
+    spender: str = ""  #: a run that an attempt of `run` or of a run below it started, and that shares this limit
+    waiting: tuple[str, ...] = ()  #: attempts above it whose reservations do not count for it: they wait for it
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -117,7 +119,10 @@ class Line(Struct, frozen=True, kw_only=True):
     reserved: float
     at: float
     least: float = 0.0  #: that attempts like it cost here
-    guessed: bool = False  #: its price is only assumed, and no meter stops it: of such, a run has one at work
+    guessed: bool = False  #: its price is only assumed, and no meter stops it: such attempts work one after another
+    reports: bool = True  #: what it cost can be known at its end; else nothing is learned by waiting for others
+    notional: bool = False  #: its agent is logged in with a subscription
+    patient: bool = False  #: it waits for others like it already: they may hold more by now, and give it back
     account: str | None = None
     model: str | None = None
     role: str | None = None
@@ -147,6 +152,7 @@ class Paid(Struct, frozen=True, kw_only=True):
     output: int
     cache_read: int
     cache_write: int
+    notional: bool = False  #: its agent was logged in with a subscription
 
     @property
     def tokens(self) -> int:
@@ -170,6 +176,8 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 Expected = Literal["fixed", "usual", "assumed"]  #: how well the price of an attempt is known before it starts
 TINY = 1e-9  #: of a dollar: what adding up may get wrong
+ENOUGH = 3  #: attempts of which the usual cost is known
+SAFETY = 2.0  #: times the dearest attempt so far: what one of an assumed price may cost
 
 
 class Room(Struct, frozen=True, kw_only=True):
@@ -212,6 +220,25 @@ class Room(Struct, frozen=True, kw_only=True):
         return freed.grant(usd, expected, least) is not None
 
 
+class Guessed(Struct, frozen=True, kw_only=True):
+    """An attempt at work whose price is assumed and which no meter counts."""
+
+    attempt: str
+    usd: float  #: what counts for it now: spent and reserved
+    unspent: float  #: of that: what it may give back when it ends
+    dearest: float | None  #: attempt of its agent and model so far; None: too few are known
+
+
+def fit_side_by_side(left: float, dearest: float | None, others: Sequence[Guessed]) -> bool:
+    """Return whether attempts of an assumed price may work at once: each may cost `SAFETY` times the dearest one."""
+    if not others:
+        return True
+    if dearest is None or any(each.dearest is None for each in others):
+        return False
+    more = sum(max(0.0, SAFETY * (each.dearest or 0.0) - each.usd) for each in others)
+    return SAFETY * dearest + more <= left + TINY
+
+
 class Refusal(Struct, frozen=True):
     """Why something may not be spent: the limit that is in the way, and how it stands."""
 
@@ -221,6 +248,7 @@ class Refusal(Struct, frozen=True):
     wanted: float
     waits: bool = False  #: attempts at work may give back enough when they end
     guessed: bool = False  #: it waits as nobody knows its price; there may be room
+    behind: tuple[str, ...] = ()  #: attempts of any run that it waits for
 
     @property
     def left(self) -> float:
@@ -271,6 +299,7 @@ class CostRow(Struct, frozen=True, kw_only=True):
     done: int
     seconds: float
     unknown: int  #: attempts among them whose cost nobody knows; money stays reserved for them
+    notional_usd: float | UnsetType = UNSET  #: of `usd`: by agents with a subscription login, priced as by the API
 
 
 class CostTable(Struct, frozen=True, kw_only=True):
@@ -279,6 +308,8 @@ class CostTable(Struct, frozen=True, kw_only=True):
     source: CostSource  #: of what is known: the least sure
     reserved_usd: float
     rows: tuple[CostRow, ...]
+    notional_usd: float = 0.0  #: of `usd`
+    accounts: tuple[str, ...] = ()  #: AGENT or AGENT@ACCOUNT of the attempts whose dollars are notional
     saved_usd: float | None = None  #: against the dearest model that was used
     saved_against: str | None = None
 

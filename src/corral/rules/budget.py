@@ -10,11 +10,10 @@ from msgspec import Struct, structs
 
 from corral.flow import Flow
 from corral.model import Cost, Entry, Question
-from corral.money import Bound, Budget, Expected, Limit, Refusal, Window
+from corral.money import ENOUGH, Bound, Budget, Expected, Limit, Refusal, Window
 
 STOP = "stop"
 WARN = 0.8  #: of a limit: told once
-ENOUGH = 3  #: attempts of which the usual cost is known
 DOUBT = 0.2  #: of a cost: so far apart, two words on it contradict each other
 DAY = 86400.0
 CENT, TINY = 0.01, 1e-6  #: what is offered at least; what adding up may get wrong

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
+from msgspec import UNSET
+
 from corral.flow import known_as
 from corral.model import CostSource
 from corral.model.numbers import token_count
@@ -43,6 +45,8 @@ def table(lines: Iterable[Paid], by: By, zone: tzinfo) -> CostTable:
         source=SOURCES[worst],
         reserved_usd=round(sum(row.reserved_usd for row in rows), 6),
         rows=tuple(rows),
+        notional_usd=round(sum(row.notional_usd or 0.0 for row in rows), 6),
+        accounts=tuple(sorted({known_as(line.agent, line.account) for line in everything if line.notional})),
         saved_usd=saved,
         saved_against=against,
     )
@@ -58,6 +62,7 @@ def _row(key: str, lines: Sequence[Paid]) -> CostRow:
         done=sum(line.status == "done" for line in lines),
         seconds=round(sum(line.seconds for line in lines), 1),
         unknown=sum(line.source == "unknown" for line in lines),
+        notional_usd=round(sum(line.spent for line in lines if line.notional), 6) or UNSET,
     )
 
 

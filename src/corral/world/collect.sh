@@ -4,6 +4,7 @@ git() {
     command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
         -c core.excludesFile=/dev/null "$@"
 }
+git_here() { git "$@"; }
 message=$1 base=$2 out=$3
 shift 3
 

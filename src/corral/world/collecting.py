@@ -6,13 +6,14 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from corral.errors import GitTrouble
 from corral.world import incoming, workspace
 from corral.world.git import BadSubmodules, Repository
+from corral.world.pack_folding import fold
 from corral.world.workspace import WHO, Workspace, read_below
 
 TIDY = (Path(__file__).with_name("tidy.sh")).read_text(encoding="utf-8")
@@ -43,7 +44,7 @@ class Taken(Struct, frozen=True):
 
     commit: str | None  #: where its HEAD stood, when that is not the base
     saved: tuple[str, ...] = ()  #: refs under which its other branches and its stash are kept
-    notes: tuple[str, ...] = ()  #: what of its work could not be taken, and why
+    left: tuple[str, ...] = ()  #: what of its work could not be taken, and why
 
 
 def collect_command(made: Workspace, message: str, base: str | None, out: Path) -> list[str]:
@@ -114,6 +115,7 @@ async def fetch(repository: Repository, bundle: Path, specs: Sequence[str], know
         # Never as objects of their own: a `git prune` of the person's could take them before a ref leads to them.
         with incoming.moved_in(repository, folder):
             await repository.git("update-ref", "--stdin", stdin=lines, env=WHO)
+    await fold(repository)
 
 
 async def _indexed(repository: Repository, bundle: Path, start: int, env: Mapping[str, str], known: str | None) -> None:
@@ -159,19 +161,39 @@ def left_out(out: Path) -> tuple[str, ...]:
     """Return what the collecting could not store, as it was listed in a folder that the agent could write to."""
     words = read_below(out, "left", MOST_HEAD) or b""
     lines = words.decode(errors="replace").splitlines()
-    return tuple(f"not collected: {line[:300]}" for line in lines[:MOST_NOTES])
+    return tuple(line[:300] for line in lines[:MOST_NOTES])
 
 
-async def with_files_of(repository: Repository, commit: str, base: str, paths: Sequence[str]) -> str:
-    """Make a commit that is `commit` but for these paths, which are as they were at `base`, or gone if not there."""
-    listed = await repository.git("ls-tree", "-r", "-z", "--full-tree", base, "--", *paths)
-    gone = b"".join(b"0 " + b"0" * len(commit) + b"\t" + os.fsencode(path) + b"\0" for path in paths)
+class Entry(Struct, frozen=True):
+    """A file of a commit."""
+
+    mode: str
+    blob: str
+
+
+async def with_entries(
+    repository: Repository, commit: str, entries: Mapping[str, Entry | None], contents: Mapping[str, bytes], why: str
+) -> str:
+    """Make a commit that is `commit` but for these paths: another entry, gone (None), or another content."""
+    zeros = b"0" * len(commit)
+    given = dict(entries)
+    for path, content in contents.items():
+        made = await repository.git("hash-object", "-w", "--stdin", stdin=content)
+        known = entries.get(path)
+        given[path] = Entry(known.mode if known else "100644", made.out.decode().strip())
+    gone = [path for path, entry in given.items() if entry is None]
+    # A file may stand where a folder was, and the other way round: what is in the way goes first.
+    gone += [str(parent) for path, entry in given.items() if entry for parent in list(PurePosixPath(path).parents)[:-1]]
+    lines = [b"0 " + zeros + b"\t" + os.fsencode(path) + b"\0" for path in dict.fromkeys(gone)]
+    lines += [
+        f"{entry.mode} {entry.blob}\t".encode() + os.fsencode(path) + b"\0" for path, entry in given.items() if entry
+    ]
     with tempfile.TemporaryDirectory(prefix="corral-") as name:
         if repository.owner:
             os.chown(name, repository.owner.uid, repository.owner.gid)
         env = {**WHO, "GIT_INDEX_FILE": f"{name}/index"}
         await repository.git("read-tree", commit, env=env)
-        await repository.git("update-index", "-z", "--index-info", stdin=gone + listed.out, env=env)
+        await repository.git("update-index", "-z", "--index-info", stdin=b"".join(lines), env=env)
         tree = (await repository.git("write-tree", env=env)).out.decode().strip()
-        made = await repository.git("commit-tree", tree, "-p", commit, "-m", "with the base's tests", env=env)
+        made = await repository.git("commit-tree", tree, "-p", commit, "-m", why, env=env)
     return made.out.decode().strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 PROC = Path("/proc")
 LOOKS = 10
+END_SECONDS = 5.0
 
 
 class Leftover(Struct, frozen=True):
@@ -33,12 +35,26 @@ def started_at(pid: int) -> str | None:
     return None if fields[0] == "Z" else fields[19]
 
 
-def first_child(pid: int) -> int | None:
+def children(pid: int) -> list[int]:
     try:
-        children = (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
+        return [int(each) for each in (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def first_child(pid: int) -> int | None:
+    found = children(pid)
+    return found[0] if found else None
+
+
+def name_of(pid: int) -> str | None:
+    """Return the name of a process that runs; None: it is over."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    return int(children[0]) if children else None
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    return None if rest.split()[0] == "Z" else name
 
 
 def me() -> str:
@@ -80,17 +96,61 @@ def suspended(pid: int) -> bool:
 
 def stopped_holder(file: Path) -> int | None:
     """Return the process that holds a lock on a file and cannot release it: it is stopped by a signal."""
+    return next((pid for pid in _holders(file) if suspended(pid)), None)
+
+
+def lock_holder(file: Path) -> int | None:
+    """Return the process that holds a lock on a file; one that inherited it where the first one is gone."""
+    for pid in _holders(file):
+        if started_at(pid):
+            return pid
+    with contextlib.suppress(OSError):
+        return _inheritor(file.stat())
+    return None
+
+
+def _holders(file: Path) -> Iterator[int]:
     try:
         about = file.stat()
         locks = (PROC / "locks").read_text().splitlines()
     except OSError:
-        return None
-    for fields in (line.replace("-> ", "").split() for line in locks):
+        return
+    for fields in (line.split() for line in locks if " -> " not in line):
         pid, place = fields[4], fields[5]
         held = fields[3] == "WRITE" and place.rpartition(":")[2] == str(about.st_ino)
-        if held and suspended(int(pid)) and has_open(int(pid), about) is not False:
-            return int(pid)
+        if held and has_open(int(pid), about) is not False:
+            yield int(pid)
+
+
+def _inheritor(file: os.stat_result) -> int | None:
+    """Return a process with a descriptor that holds a lock on a file, which another process may have taken."""
+    for pid in (int(name) for name in os.listdir(PROC) if name.isdigit()):  # noqa: PTH208
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                same = os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file)  # noqa: PTH116
+                if same and "lock:" in Path(f"/proc/{pid}/fdinfo/{name}").read_text():
+                    return pid
     return None
+
+
+def program_of(pid: int) -> str:
+    """Return the program of a process and its command word; no other argument: it may be long or secret."""
+    try:
+        words = os.fsdecode((PROC / str(pid) / "cmdline").read_bytes()).split("\0")
+    except OSError:
+        return "gone"
+    if re.match(r"python[0-9.]*$", Path(words[0]).name) and len(words) > 1 and not words[1].startswith("-"):
+        words = words[1:]
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-c", "-m"):
+            next(rest, None)
+        elif not word.startswith("-"):
+            break
+    else:
+        word = ""
+    name = re.sub(r"[^\w.+-]", "?", Path(words[0]).name)[:40]
+    return f"{name} {word}" if re.fullmatch(r"[a-z][a-z-]{1,19}", word) else name
 
 
 def has_open(pid: int, file: os.stat_result) -> bool | None:
@@ -106,15 +166,23 @@ def has_open(pid: int, file: os.stat_result) -> bool | None:
     return False
 
 
-def end(owner: str) -> None:
-    """End the process of that name on this machine, and wait until it is gone."""
+def end(owner: str) -> bool:
+    """End the process of that name on this machine; return whether it is gone: the kernel may hold it for a while."""
     pid = process_of(owner)
     if pid is None or not alive(owner):
-        return
-    with contextlib.suppress(ProcessLookupError):
+        return True
+    try:
         os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    until = time.monotonic() + END_SECONDS
     while alive(owner):
+        if time.monotonic() > until:
+            return False
         time.sleep(0.01)
+    return True
 
 
 def any_left(tag: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -12,14 +11,14 @@ import shlex
 import tempfile
 import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from corral.errors import BadRequest, CorralError, GitTrouble, OutOfResources
-from corral.world import custody, process
-from corral.world.git_limits import CONFINED, CONFINED_MB, CONFINED_SECONDS, LARGE, OverLimit, confined, used_up
+from corral.world import process
+from corral.world.git_limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confined, limits_of, used_up
 from corral.world.process import Finished, Owner, Start
 
 OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
@@ -46,12 +45,8 @@ SAFE = (
 )  # fmt: skip
 
 
-#: What a person's own history may have long had, and what harms nobody.
-HARMLESS = (
-    "zeroPaddedFilemode",
-    "missingNameBeforeEmail", "missingSpaceBeforeEmail", "badEmail", "missingEmail",
-    "missingSpaceBeforeDate", "zeroPaddedDate", "badDate", "badDateOverflow", "badTimezone", "nulInCommit",
-)  # fmt: skip
+#: What `git fsck` only warns of. What it calls an error is refused: one such commit would break the user's `git fsck`.
+HARMLESS = ("zeroPaddedFilemode", "nulInCommit")
 MOST_COMMIT = 1 << 20
 GITLINK = "160000"  #: the mode of a submodule
 BY_IDS = "ids:"  #: before a hash of a change that names files by the ids of their contents
@@ -60,6 +55,10 @@ PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 #: What git says of a lock file that is there already, of a ref, an index or settings.
 LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
+
+
+#: What git says of an object that is not as it should be.
+FINDING = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^\n]*)")
 
 
 class BadSubmodules(GitTrouble):
@@ -82,10 +81,10 @@ class ChangedBlob(Struct, frozen=True):
     before: str | None
     after: str | None
     mode: str | None
+    old_mode: str | None = None
 
 
 _known: list[tuple[int, ...]] = []
-LOOKS_AT_HOLDER = 500  #: after so many looks at a lock, about 5 s, its holder is looked at
 
 
 async def version() -> tuple[int, ...]:
@@ -136,18 +135,24 @@ class Repository:
         env: Mapping[str, str] | None = None,
         fine: tuple[int, ...] = (0,),
         sink: Callable[[bytes], object] | None = None,
+        more: asyncio.Queue[bytes | None] | None = None,
     ) -> Finished:
         """Run git in this repository; a code that is not `fine` is an error with git's words."""
         place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
+        command = _command(arguments)
+        large = LARGE if command in STREAMED else ()
         start = Start(
-            argv=["git", *SAFE, *place, *arguments],
+            argv=["git", *SAFE, *large, *place, *arguments],
             env={**ENV, **self._apart, **(env or {})},
             cwd=str(self.folder),
             stdin=stdin,
             owner=self.owner,
             pass_fds=self.keeps,
         )
-        return await _finished(start, _command(arguments), fine, sink)
+        return await run_git(start, command, self._limits(command, arguments), fine, (sink, more))
+
+    def _limits(self, command: str, arguments: Sequence[str]) -> GitLimits | None:
+        return limits_of(command, arguments, object_folders(self.git_dir) if command in WALKS else ())
 
     async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
         return (await self.git(*arguments, fine=fine)).out.decode(errors="replace").strip()
@@ -224,25 +229,17 @@ class Repository:
         await self.git(*words, sink=digest.update)
         return BY_IDS + digest.hexdigest()
 
-    async def changed_and_added(self, base: str, commit: str) -> tuple[list[str], list[str]]:
-        """Return the files of `base` that are different or gone in `commit`, and those it did not have."""
-        out = (await self.git("diff", "--name-status", "-z", *PLAIN_DIFF, base, commit)).out.decode(errors="replace")
-        words = out.split("\0")
-        rows = list(zip(words[::2], words[1::2], strict=False))
-        return [name for kind, name in rows if kind != "A"], [name for kind, name in rows if kind == "A"]
-
-    async def blobs_changed(self, base: str | None, commit: str) -> list[ChangedBlob]:
-        """Return the files and links that differ between two commits, by their ids; submodules are left out."""
+    async def blobs_changed(self, base: str | None, commit: str, *, modules: bool = False) -> list[ChangedBlob]:
+        """Return the files and links that differ between two commits, by their ids; submodules only if asked for."""
         words = ("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
         parts = (await self.git(*words)).out.decode(errors="surrogateescape").split("\0")
         found: list[ChangedBlob] = []
         for row, path in zip(parts[::2], parts[1::2], strict=False):
             old_mode, mode, before, after, _ = row.removeprefix(":").split(" ")
-            if GITLINK not in (old_mode, mode):
+            if modules or GITLINK not in (old_mode, mode):
                 gone, new = not after.strip("0"), not before.strip("0")
-                found.append(
-                    ChangedBlob(path, None if new else before, None if gone else after, None if gone else mode)
-                )
+                kept, now = (None, None) if new else (before, old_mode), (None, None) if gone else (after, mode)
+                found.append(ChangedBlob(path, kept[0], now[0], now[1], kept[1]))
         return found
 
     async def blob(self, name: str) -> bytes:
@@ -275,7 +272,7 @@ class Repository:
                 owner=self.owner,
                 stdin_file=content.fileno(),
             )
-            await _finished(begin, "index-pack", (0,), None)
+            await run_git(begin, "index-pack", GitLimits())
 
     async def identity(self) -> tuple[str, str]:
         """Return the name and address that commits carry here, as the person set them."""
@@ -307,23 +304,28 @@ def _command(arguments: Sequence[str]) -> str:
     return ""
 
 
-async def _finished(
-    start: Start, command: str, fine: tuple[int, ...], sink: Callable[[bytes], object] | None
+async def run_git(
+    start: Start,
+    command: str,
+    limits: GitLimits | None,
+    fine: Sequence[int] = (0,),
+    talk: tuple[Callable[[bytes], object] | None, asyncio.Queue[bytes | None] | None] = (None, None),
 ) -> Finished:
-    """Run git; what reads an agent's objects is confined."""
-    if command not in CONFINED:
-        finished = await process.run(start, sink=sink)
+    """Run git to its end; with limits where it reads what an agent wrote."""
+    sink, more = talk
+    if limits is None:
+        ended = await process.run(start, sink=sink, more=more)
     else:
         try:
-            finished = await process.run(confined(start), timeout=CONFINED_SECONDS, sink=sink)
+            ended = await process.run(confined(start, limits), timeout=limits.seconds, sink=sink, more=more)
         except process.TooSlow:
-            raise GitTrouble(f"git {command} did not end within {CONFINED_SECONDS} s: the work is too much") from None
-    if finished.code not in fine:
-        raise trouble(command, finished)
-    return finished
+            raise GitTrouble(f"git {command} did not end within {limits.seconds:.0f} s: the work is too much") from None
+    if ended.code not in fine:
+        raise trouble(command, ended, limits)
+    return ended
 
 
-def trouble(command: str, finished: Finished) -> GitTrouble:
+def trouble(command: str, finished: Finished, limits: GitLimits | None = None) -> GitTrouble:
     """Return what git's words mean, with a hint for what a user can do about it."""
     words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
     if locked_by := LOCKED.search(words):
@@ -332,16 +334,16 @@ def trouble(command: str, finished: Finished) -> GitTrouble:
             f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
             hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
         )
-    if command in CONFINED and used_up(finished.code, words):
-        return OverLimit(
-            f"git {command} needs more than {CONFINED_MB} MB or {CONFINED_SECONDS} s: the work is too much"
-        )
+    if limits and used_up(finished.code, words):
+        return limits.exceeded(command)
     if "gitmodules" in words:
         part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
         return BadSubmodules(
             f"its .gitmodules has a submodule whose {part or 'entry'} git refuses: it could write or run elsewhere",
-            hint="names must not hold .., and a url or path must not start with a dash",
+            hint="names must not hold .., urls and paths must not start with a dash, and no entry may name a command",
         )
+    if finding := FINDING.search(words):
+        return GitTrouble(f"its work holds an object that `git fsck` calls broken: {finding[1]}: {finding[2]}")
     full = any(sign in words for sign in ("No space left", "unable to write"))
     return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
 
@@ -452,30 +454,6 @@ def object_folders(git_dir: Path) -> list[Path]:
             lines = (folder / "info" / "alternates").read_text().splitlines()
             waiting += [folder / line for line in lines if line and not line.startswith("#")]
     return folders
-
-
-@contextlib.asynccontextmanager
-async def locked(file: Path) -> AsyncGenerator[int, None]:
-    """Hold a lock that also other processes respect; it is gone when its holder dies, and all it was passed on to."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    looks = 0
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                looks += 1
-                if looks % LOOKS_AT_HOLDER == 0 and (pid := custody.stopped_holder(file)):
-                    raise CorralError(
-                        f"process {pid} is stopped (SIGSTOP) and holds the lock {file}",
-                        hint=f"let it continue: kill -CONT {pid}; or end it: kill -9 {pid}",
-                    ) from None
-                await asyncio.sleep(0.01)
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _owner(path: Path) -> Owner | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import mmap
 import os
 import re
+import secrets
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from msgspec import Struct, field
 from corral.errors import GitTrouble
 from corral.world import leftovers
 from corral.world.git import Repository
+from corral.world.pack_writing import write_pack
 
 MOST_ENTRIES = 1_000_000  #: paths of one commit, besides as many as its base has
 MOST_PATH = 4095  #: bytes; no system opens a longer one
@@ -95,6 +98,13 @@ def read_pack(index: Path, width: int) -> Objects:
         return Objects(_kinds(pack, places, width))
 
 
+def names_of(index: Path, width: int) -> list[str]:
+    """Read the ids of the objects of a pack from its index."""
+    table = index.read_bytes()
+    count, start = int.from_bytes(table[8 + 255 * 4 : 8 + 256 * 4]), 8 + 256 * 4
+    return [table[start + number * width : start + (number + 1) * width].hex() for number in range(count)]
+
+
 def _kinds(pack: mmap.mmap, places: Mapping[str, int], width: int) -> dict[str, int]:
     found: dict[int, int] = {}
     for start in sorted(places.values()):
@@ -134,20 +144,52 @@ def _entry(pack: mmap.mmap, place: int, places: Mapping[str, int], width: int) -
 
 
 class _Reader:
-    """Reads what `git cat-file --batch` prints, as it comes, and keeps numbers alone."""
+    """Talks with `git cat-file --batch`: asks for objects and keeps numbers alone; trees in trees are asked for too."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, deep: bool) -> None:
         self._rest = bytearray()
+        self.deep = deep
+        self._asked: set[str] = set()
+        self._answered = 0
+        self._below: list[str] = []  #: trees that were named since the last question
+        self.questions: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._row = re.compile(rb"(\d+) ([^\0]*)\0(.{%d})" % width, re.DOTALL)
         self.folders: dict[str, Folder] = {}
         self.roots: set[str] = set()
 
+    @property
+    def complete(self) -> bool:
+        return self._answered == len(self._asked)
+
+    def begin(self, names: Iterable[str]) -> bytes | None:
+        """Return the first question; None where there is none."""
+        self.questions = asyncio.Queue()
+        self.ask(names)
+        return self.questions.get_nowait()
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Ask for objects that were not asked for yet; nothing more is asked when all were answered."""
+        new = [name for name in dict.fromkeys(names) if name not in self._asked]
+        self._asked.update(new)
+        if new:
+            self.questions.put_nowait("".join(f"{name}\n" for name in new).encode())
+        elif self.complete:
+            self.questions.put_nowait(None)
+
     def feed(self, chunk: bytes) -> None:
+        answered = self._answered
+        self._take(chunk)
+        if self._answered > answered:
+            below, self._below = self._below if self.deep else [], []
+            self.ask(below)
+
+    def _take(self, chunk: bytes) -> None:
         self._rest += chunk
         while (end := self._rest.find(b"\n")) >= 0:
             name, kind, *sizes = self._rest[:end].decode().split(" ")
             if not sizes:  # it is missing, as in a repository that was cloned in part
                 del self._rest[: end + 1]
+                self._answered += 1
                 continue
             size = sizes[0]
             most = MOST_COMMIT if kind == "commit" else MOST_TREE
@@ -157,6 +199,7 @@ class _Reader:
                 return
             self._read(name, kind, bytes(self._rest[end + 1 : end + 1 + int(size)]))
             del self._rest[: end + 2 + int(size)]
+            self._answered += 1
 
     def _read(self, name: str, kind: str, content: bytes) -> None:
         if kind == "commit":
@@ -165,11 +208,14 @@ class _Reader:
                 raise GitTrouble(f"its work holds a commit with more than {MOST_PARENTS} parents: {name}")
             self.roots.add(head[5:].partition(b"\n")[0].decode(errors="replace"))
             return
+        if kind != "tree":
+            raise GitTrouble(f"its work names {name} as a folder, which is a {kind}")
         folder = self.folders[name] = Folder(0)
         for mode, path, entry in self._row.findall(content):
             folder.count += 1
             if mode in (b"40000", b"040000"):
                 folder.below.append((len(path) + 1, entry.hex()))
+                self._below.append(entry.hex())
             else:
                 folder.longest = max(folder.longest, len(path))
 
@@ -181,16 +227,16 @@ class _Reader:
 async def _measure(repository: Repository, folder: Path, objects: Objects, known: str | None) -> None:
     """Count what git would have to list: each tree is read once, however often it is named, also those of the base."""
     width = len(next(iter(objects.kinds), "0" * 40)) // 2
-    reader, near = _Reader(width), repository.apart(environment(folder))
+    partial = any((repository.git_dir / "objects" / "pack").glob("*.promisor"))
+    reader, near = _Reader(width, deep=not partial), repository.apart(environment(folder))
     await _read(near, objects.of_kind(COMMIT, TREE), reader)
-    await _read_below(near, reader.named(), reader)
     sums: dict[str, tuple[int, int]] = {}
     most = MOST_ENTRIES
     for root in reader.roots & reader.folders.keys():
         count, longest = _sum(root, reader.folders, sums)
         if count > most and known and most == MOST_ENTRIES:
             tree = await repository.tree_of(known)
-            await _read_below(near, {tree} - reader.folders.keys(), reader)
+            await _read(near, [tree], reader)
             most += _sum(tree, reader.folders, sums)[0] if tree in reader.folders else 0
         if count > most:
             raise GitTrouble(f"its work names {count:.3g} paths, more than {most:,}: it is not taken")
@@ -199,16 +245,21 @@ async def _measure(repository: Repository, folder: Path, objects: Objects, known
 
 
 async def _read(near: Repository, names: Iterable[str], reader: _Reader) -> None:
-    wanted = "".join(f"{name}\n" for name in names)
-    await near.git("cat-file", "--batch", stdin=wanted.encode(), sink=reader.feed)
+    """Read objects, and all trees in them; git is started once, except where some may have to be fetched yet."""
+    await _asked(near, names, reader)
+    if reader.deep or not (trees := reader.named()):
+        return
+    words = ("rev-list", "--objects", "--no-object-names", "--filter=blob:none", "--missing=allow-any", "--stdin")
+    listed = await near.git(*words, stdin="".join(f"{name}\n" for name in sorted(trees)).encode())
+    await _asked(near, listed.out.decode().split(), reader)
 
 
-async def _read_below(near: Repository, trees: set[str], reader: _Reader) -> None:
-    """Read trees, and all trees in them."""
-    if trees:
-        words = ("rev-list", "--objects", "--no-object-names", "--filter=blob:none", "--missing=allow-any", "--stdin")
-        listed = await near.git(*words, stdin="".join(f"{name}\n" for name in sorted(trees)).encode())
-        await _read(near, set(listed.out.decode().split()) - reader.folders.keys(), reader)
+async def _asked(near: Repository, names: Iterable[str], reader: _Reader) -> None:
+    first = reader.begin(names)
+    if first:
+        await near.git("cat-file", "--batch", stdin=first, sink=reader.feed, more=reader.questions)
+    if not reader.complete:
+        raise GitTrouble("git did not list all that the work holds: it is not taken")
 
 
 def _sum(root: str, folders: Mapping[str, Folder], sums: dict[str, tuple[int, int]]) -> tuple[int, int]:
@@ -266,19 +317,27 @@ async def _refuse_foreign(
 
 async def pack_up(repository: Repository, folder: Path) -> None:
     """Make one pack of the objects that git wrote into a quarantine."""
-    loose = [f"{file.parent.name}{file.name}" for file in folder.glob("[0-9a-f][0-9a-f]/*")]
-    if loose:
-        names = "".join(f"{name}\n" for name in loose).encode()
-        words = ("pack-objects", "-q", f"{folder}/pack/pack")
-        await repository.git(*words, stdin=names, env=environment(folder))
+    loose = [file for file in folder.glob("[0-9a-f][0-9a-f]/*") if re.fullmatch(r"[0-9a-f]+", file.name)]
+    if not loose or write_pack(folder / "pack", loose):
+        if owner := repository.owner:
+            for file in folder.glob("pack/pack-*"):
+                os.chown(file, owner.uid, owner.gid)
+        return
+    names = "".join(f"{file.parent.name}{file.name}\n" for file in loose).encode()
+    words = ("pack-objects", "-q", f"{folder}/pack/pack")
+    await repository.git(*words, stdin=names, env=environment(folder))
 
 
 @contextlib.contextmanager
 def moved_in(repository: Repository, folder: Path) -> Generator[None]:
-    """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it."""
+    """Move a quarantine's pack into the repository; marked, so that no git drops it, until a ref leads to it.
+
+    It gets a name of its own: a `git repack` that has seen a pack of this name drops it at its end, marked or not.
+    """
     with contextlib.ExitStack() as stack:
         for index in folder.glob("pack/*.idx"):
-            target = repository.git_dir / "objects" / "pack" / index.name
+            name = f"pack-{secrets.token_hex((len(index.stem) - len('pack-')) // 2)}.idx"
+            target = repository.git_dir / "objects" / "pack" / name
             target.parent.mkdir(exist_ok=True)
             mark = stack.enter_context(leftovers.mark(target.with_suffix(".keep")))
             if repository.owner:

@@ -61,7 +61,7 @@ def _opened_parent(path: Path) -> Generator[int | None]:
         for number, part in enumerate(path.parts[1:-1], 2):
             try:
                 inner = os.open(part, FOLDER, dir_fd=place)
-            except OSError:
+            except (OSError, ValueError):
                 _refuse_link(place, part, Path(*path.parts[:number]))
                 yield None
                 return

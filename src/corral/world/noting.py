@@ -9,6 +9,7 @@ from pathlib import Path
 from corral.errors import GitTrouble
 from corral.world import incoming
 from corral.world.git import Repository
+from corral.world.pack_folding import fold
 from corral.world.workspace import WHO
 
 TRIES = 5
@@ -33,6 +34,7 @@ async def add_note(repository: Repository, commit: str, notes: str, text: bytes)
             with incoming.moved_in(repository, folder):
                 moved = await repository.git(*words, env=WHO, fine=ANY_CODE if tries_left else (0,))
         if moved.code == 0:  # otherwise somebody else has written a note meanwhile
+            await fold(repository)
             return
 
 
@@ -47,7 +49,7 @@ async def _made(repository: Repository, folder: Path, what: tuple[str, str, byte
     commit, notes, text = what
     apart = _git_dir(repository, folder / "git", commit, (notes, older)).apart(incoming.environment(folder))
     await apart.git("notes", f"--ref={notes}", "add", "-f", "-F", "-", commit, stdin=text, env=WHO)
-    return await apart.text("rev-parse", "--verify", notes)
+    return (apart.git_dir / notes).read_text().strip()
 
 
 def _git_dir(repository: Repository, place: Path, like: str, ref: tuple[str, str | None]) -> Repository:

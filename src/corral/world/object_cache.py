@@ -23,7 +23,9 @@ from msgspec import Struct
 
 from corral.errors import GitTrouble
 from corral.world import custody, process
-from corral.world.git import ENV, SAFE, Repository, locked, object_folders
+from corral.world.git import ENV, SAFE, Repository, object_folders
+from corral.world.git_limits import LARGE, GitLimits, confined, used_up, walk_mb
+from corral.world.locks import locked
 from corral.world.process import Finished, Start
 
 MOST_BASES = 24  #: of one repository; the one that was used least recently goes first
@@ -72,7 +74,7 @@ async def lend(
         if not _link(entry, folder / "pack"):
             for made in (cache, place):
                 made.mkdir(parents=True, exist_ok=True, mode=0o700)
-            async with locked(place / "lock"):
+            async with locked(place / "lock", holder_seconds=PACK_SECONDS):
                 if not _link(entry, folder / "pack"):  # nobody made it meanwhile
                     await _announced(_Packer(repository, place, entry, commit).pack(), repository, say)
                     _forget(place, MOST_BASES)
@@ -194,9 +196,13 @@ class _Packer:
         return [self._commit, *(f"^{layer.commit}" for layer in below[-1:])]
 
     async def _git(self, *words: str, stdin: bytes = b"") -> Finished:
-        argv = ["git", *SAFE, *PACKING, f"--git-dir={self._git_dir}", *words]
-        start = Start(argv=argv, env=ENV, cwd="/", stdin=stdin)
-        return await process.run(start, timeout=PACK_SECONDS, most=MOST_LISTED)
+        argv = ["git", *SAFE, *LARGE, *PACKING, f"--git-dir={self._git_dir}", *words]
+        limits = GitLimits(mb=walk_mb(object_folders(self._git_dir)), seconds=PACK_SECONDS)
+        start = confined(Start(argv=argv, env=ENV, cwd="/", stdin=stdin), limits)
+        finished = await process.run(start, timeout=PACK_SECONDS, most=MOST_LISTED)
+        if finished.code != 0 and used_up(finished.code, finished.err.decode(errors="replace")):
+            raise limits.exceeded(words[0])
+        return finished
 
 
 def _lay(git_dir: Path, repository: Repository, commit: str, boundary: str) -> None:

@@ -125,26 +125,36 @@ async def run(
     timeout: float = 600.0,  # noqa: ASYNC109
     most: int = 64 << 20,
     sink: Callable[[bytes], object] | None = None,
+    more: asyncio.Queue[bytes | None] | None = None,
 ) -> Finished:
     """Run a short program to its end and keep what it printed, or hand that to `sink` as it comes.
 
-    Cancelled or too slow, it is killed; printing more than `most` is an error, never a cut.
+    `more` is what it is told after `stdin` (which must not be empty then), until None. Cancelled or too slow, it is
+    killed; printing more than `most` is an error, never a cut.
     """
     process = await _spawn(start)
     try:
         async with asyncio.timeout(timeout):
             _, out, err, _ = await asyncio.gather(
-                pipes.feed(process, start.stdin, None),
+                pipes.feed(process, start.stdin, more),
                 pipes.all_of(process.stdout, most, sink),
                 pipes.all_of(process.stderr, most, None),
-                process.wait(),
+                _waited(process, more),
             )
     except TimeoutError:
         raise TooSlow(f"{start.argv[0]} did not end within {timeout:.0f} s") from None
     finally:
+        if more:
+            more.put_nowait(None)  # whoever waits for more to tell it waits no longer
         if process.returncode is None:
             await _whole(asyncio.create_task(_ended(process, start, ())))
     return Finished(process.returncode or 0, out, err)
+
+
+async def _waited(process: asyncio.subprocess.Process, more: asyncio.Queue[bytes | None] | None) -> None:
+    await process.wait()
+    if more:
+        more.put_nowait(None)
 
 
 async def follow(

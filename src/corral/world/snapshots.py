@@ -67,7 +67,8 @@ def command(place: Path, base: str | None) -> list[str]:
 
 def files_command(place: Path, base: str | None) -> list[str]:
     """Return the command that makes a snapshot of the files alone, when nobody is at work in the workspace."""
-    tidy = 'tidy "$1/git/info/exclude" "$1/left"\nunnest\n'
+    here = 'git_here() { git -c core.excludesFile=/dev/null --git-dir="$place/git" --work-tree=. "$@"; }\n'
+    tidy = f'place=$1\n{here}tidy "$1/git/info/exclude" "$1/left"\nunnest\n'
     return ["/bin/sh", "-c", f"{TIDY}\n{tidy}{SCRIPT}", "files", str(place), base or ""]
 
 

@@ -10,10 +10,20 @@ tidy() {
     find . \( -perm -4000 -o -perm -2000 \) ! -type l -exec chmod ug-s {} + 2>/dev/null
     # A bundle holds 4 GB at most; larger files, also sparse ones, would only use up the time for all the others.
     find . -path ./.git -prune -o -type f -size +${MOST_FILE_KB}k -print 2>/dev/null | while IFS= read -r large; do
-        echo "larger than $((MOST_FILE_KB / 1048576)) GB: $large" >>"$left"
-        printf '%s\n' "$large" | sed 's/^\.//; s/[][\\*?! ]/\\&/g' >>"$exclude"
+        rule=$(printf '%s\n' "$large" | sed 's/^\.//; s/[][\\*?! ]/\\&/g')
+        is_ignored "$large" "$rule" || echo "larger than $((MOST_FILE_KB / 1048576)) GB: $large" >>"$left"
+        printf '%s\n' "$rule" >>"$exclude"
     done
 }
+
+# Whether git leaves a file out by other rules than ours, or has it already: then nothing of the work is lost.
+# For the first ones only: there may be thousands, and no more than 20 are reported.
+asked=0
+is_ignored() {
+    asked=$((asked + 1))
+    [ $asked -le 20 ] && ! grep -Fxq -- "$2" "$exclude" || return 1
+    git_here check-ignore -q -- "$1" || git_here ls-files --error-unmatch -- "$1"
+} </dev/null >/dev/null 2>&1
 
 # A repository that the agent made inside is not ours to keep as one: its files are the work.
 # usage: unnest [./SUBMODULE/.git ...]     these stay

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from corral.errors import CorralError, GitTrouble
 from corral.world import fence, object_cache, process
-from corral.world.git import ENV, SAFE, Repository, object_folders
+from corral.world.git import ENV, SAFE, Repository, object_folders, run_git
+from corral.world.git_limits import CHECKOUT_SECONDS, LARGE, GitLimits
 from corral.world.process import Owner, Start
 
 #: What tools leave behind and nobody commits: not part of an agent's work even where .gitignore forgets it.
@@ -175,11 +176,12 @@ def _empty_repository(git_dir: Path, commit: str | None, branch: str, identity: 
 
 async def _checkout(tree: Path) -> None:
     # Nobody has worked here yet, so git may run; its own settings name no filter, so files arrive as they are stored.
-    finished = await process.run(Start(argv=["git", *SAFE, "reset", "--hard", "--quiet"], env=ENV, cwd=str(tree)))
-    if finished.code != 0:
-        words = finished.err.decode(errors="replace").strip()
-        hint = "the disk is full: make room, then try again" if "No space left" in words else "is the repository whole?"
-        raise GitTrouble(f"the workspace cannot be checked out: {words[-400:]}", hint=hint)
+    start = Start(argv=["git", *SAFE, *LARGE, "reset", "--hard", "--quiet"], env=ENV, cwd=str(tree))
+    try:
+        await run_git(start, "reset", GitLimits(seconds=CHECKOUT_SECONDS))
+    except GitTrouble as error:
+        hint = error.hint or "is the repository whole?"
+        raise GitTrouble(f"the workspace cannot be checked out: {str(error)[-400:]}", hint=hint) from error
 
 
 async def _submodules(

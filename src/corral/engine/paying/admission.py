@@ -11,13 +11,14 @@ from msgspec import structs
 from corral.engine.host import Host
 from corral.engine.paying import accounts, cheaper
 from corral.engine.paying.cheaper import Dress
-from corral.engine.paying.purse import Terms
+from corral.engine.paying.notional import is_notional
 from corral.engine.paying.request_count import HINT
+from corral.engine.paying.terms import Terms
 from corral.engine.paying.turnstile import Turnstile
 from corral.engine.planning import forms
 from corral.engine.talk.recorder import Recorder
 from corral.engine.workplace import scoping
-from corral.engine.workplace.network import REGISTRIES
+from corral.engine.workplace.network import REGISTRIES, is_metered
 from corral.engine.workplace.outfit import Outfit
 from corral.events import Noted
 from corral.flow import Node
@@ -26,7 +27,9 @@ from corral.money import Refusal
 from corral.rules import budget
 from corral.rules.judge import Verdict
 
-LOOK_SECONDS = 0.1  #: while it waits for others
+LOOK_SECONDS = 0.1  #: while it waits for others of its run
+LOOK_FAR_SECONDS = 0.4  #: while it waits for attempts of any run
+MOST_NAMED = 3  #: attempts that it waits for
 
 
 class Admission:
@@ -127,14 +130,17 @@ class Admission:
 
     def _terms(self, dressed: Outfit) -> Terms:
         plan = self.host.plan
-        facts = dressed.agent.facts
+        facts, profile = dressed.agent.facts, dressed.profile
+        plain = bool(profile.command) and profile.output not in ("claude", "acp")
         return Terms(
             budget=dressed.budget,
             fixed_usd=dressed.profile.cost_usd,
             local=facts.local or self.node.kind == "run" or self._is_free(dressed),
             tells=facts.reports_cost or facts.reports_tokens,
             names_cost=bool(dressed.profile.cost),
-            metered=facts.provider is not None,
+            metered=is_metered(dressed),
+            reports=bool(profile.cost or profile.tokens) if plain else facts.reports_cost or facts.reports_tokens,
+            notional=is_notional(dressed),
             flow_usd=budget.of_run(plan.flow),
             go_on=plan.go_on,
         )
@@ -145,19 +151,26 @@ class Admission:
         refusal = await purse.open(terms, self.host.plan.repo)
         waited = refusal is not None and refusal.waits
         if refusal and waited:
-            unknown = f"nobody knows its price, and {budget.limit_words(refusal.limit)}"
-            why = unknown if refusal.guessed else budget.words(refusal)
-            self._say(f"waits until other attempts of this run are over: {why}")
+            self._waits(_waiting(refusal))
+        look = LOOK_FAR_SECONDS if refusal and refusal.behind else LOOK_SECONDS
         while refusal and refusal.waits and not stop.is_set():
             while not (stop.is_set() or purse.has_room()):
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
+                    async with asyncio.timeout(look):
                         await stop.wait()
             if not stop.is_set():
                 refusal = purse.reserve()
         if waited:
             self.record.started = time.time()
+            self._waits("")
         return refusal
+
+    def _waits(self, why: str) -> None:
+        """Store why it has not started yet, so that its run shows it; empty: it waits no more."""
+        if why:
+            self._say(why)
+        self.record.waits = why
+        self.recorder.step(self.record.phase)
 
     def _is_free(self, dressed: Outfit) -> bool:
         """Tell whether its agent is a plain program that reaches no host and reports no cost: it costs nothing."""
@@ -176,3 +189,14 @@ class Admission:
 
     def _say(self, text: str) -> None:
         self.recorder.emit(Noted(text))
+
+
+def _waiting(refusal: Refusal) -> str:
+    """Say what an attempt waits for before it starts."""
+    unknown = f"nobody knows its price, and {budget.limit_words(refusal.limit)}"
+    why = unknown if refusal.guessed else budget.words(refusal)
+    if not refusal.behind:
+        return f"waits until other attempts of this run are over: {why}"
+    more = len(refusal.behind) - MOST_NAMED
+    names = ", ".join(refusal.behind[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"waits until {names} {'is' if len(refusal.behind) == 1 else 'are'} over: {why}"

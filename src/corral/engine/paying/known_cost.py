@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container
 
 from msgspec import UNSET, structs
 
 from corral.model import Attempt, Cost, Tokens
-from corral.money import PriceList, QuotaWindow, dollars
+from corral.money import PriceList, dollars
 from corral.rules import budget
 from corral.rules.prices import Prices
 
@@ -40,6 +40,11 @@ class KnownCost:
     def whole(self) -> bool:
         """Tell whether every answer that was metered has a price."""
         return len(self._priced) == len(self._answers)
+
+    def dearest_usd(self, besides: Container[int] = ()) -> float | None:
+        """Return what the dearest answer cost, but for some that have not ended; None where none has a price."""
+        self.metered()
+        return max((usd for answer, usd in self._priced.items() if answer not in besides), default=None)
 
     def has_price(self, answer: int) -> bool:
         """Tell whether the price of an answer is known, as far as it was metered."""
@@ -87,11 +92,3 @@ class KnownCost:
         if computed.usd and reported.usd > CENTS * computed.usd and computed.usd > 0.001:
             note(f"it reports ${reported.usd:.2f}, but its tokens cost about ${computed.usd:.2f}: cents?")
         return reported
-
-
-def notional(windows: Sequence[QuotaWindow]) -> str:
-    """Say that dollars of a login are no bill, and what it used up of its account's windows."""
-    used = ", ".join(f"{each.name} {100 * each.used:.0f} % used" for each in windows if each.used is not None)
-    return "its cost is notional: subscription login, priced as the API would be" + (
-        f"; windows: {used}" if used else ""
-    )

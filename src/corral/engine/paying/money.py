@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import structs
 
+from corral.engine.paying import notional
 from corral.errors import BadRequest, Conflicting
 from corral.flow import known_as
-from corral.model import OPEN, Entry, RunPlan
+from corral.model import OPEN, Entry, Run, RunPlan
 from corral.money import (
     Bound,
     Budget,
@@ -203,9 +204,38 @@ class Money:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
+    async def set_limits(self, limits: Sequence[Limit], by: str) -> None:
+        """Set limits of money; one of an agent or a repository that there is none of would hold nothing."""
+        checked = [await self._checked(limit) for limit in limits]
+        for limit in checked:
+            set_limit(self._engine.store, limit, by)
+
+    async def _checked(self, limit: Limit) -> Limit:
+        """Return a limit with the folder that runs name their repository by; refuse names that nothing has."""
+        from corral import agents  # noqa: PLC0415 -- slow to load, and rarely needed
+
+        place = Path(limit.repo)
+        if limit.repo and not place.is_dir():
+            raise BadRequest(f"{limit.repo}: there is no such folder", hint="a repository, or a folder in one")
+        if limit.agent:
+            agents.find(limit.agent, self._engine.settings.load(place).agents)
+        return structs.replace(limit, repo=await self.place_of(limit.repo))
+
+    @staticmethod
+    async def place_of(folder: str) -> str:
+        """Return the folder that runs name a repository by; what is none, or is gone, as it is."""
+        from corral.world import git  # noqa: PLC0415 -- rarely needed
+
+        found = await git.discover(Path(folder)) if folder and Path(folder).is_dir() else None
+        return str(found.repository.folder) if found else folder
+
     def spent(self, run: str, node: str = "") -> float:
         """Return what a run has spent so far, or one node of it."""
         return held_usd(self._engine.store, run, node)[0]
+
+    def windows_of(self, run: Run) -> list[QuotaWindow]:
+        """Return how the windows of the accounts stand whose dollars are notional in a run."""
+        return notional.windows_of(self._engine.store, notional.accounts_of(run))
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

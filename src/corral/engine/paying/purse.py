@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from corral.config.money import price_list
-from corral.engine.paying import raises
+from corral.engine.paying import family, raises
 from corral.engine.paying.known_cost import KnownCost
 from corral.engine.paying.request_count import MOST_UNPRICED, RequestCount
+from corral.engine.paying.terms import Terms
 from corral.flow import Task
 from corral.model import AttemptRecord, Cost, CostSource, Question, Tokens
 from corral.model.numbers import usd_or_none
@@ -28,19 +29,6 @@ GROWS = 0.02  #: of what is reserved: smaller steps are not written down each
 WRITE_SECONDS = 1.0
 
 
-class Terms(Struct, frozen=True, kw_only=True):
-    """On what terms an attempt works: what the user's settings, its agent and its run say."""
-
-    budget: Budget
-    fixed_usd: float | None = None
-    local: bool = False  #: its models run here, or it asks none: it costs nothing
-    tells: bool = True  #: it reports tokens or money; else its cost is estimated
-    names_cost: bool = False  #: its settings say where it prints its cost: without it, that is unknown
-    metered: bool = False  #: its provider may be asked through us
-    flow_usd: float | None = None  #: of the whole run
-    go_on: bool = False  #: past limits of days and months, up to the ceiling: the user said so beforehand
-
-
 class Purse:
     """Reserves, counts and settles; `over` says why the attempt is to stop."""
 
@@ -51,6 +39,7 @@ class Purse:
         self._terms = Terms(budget=Budget())
         self._opened = False  # else its attempt worked in a process that is gone: only record and ledger know of it
         self._bounds: list[Bound] = []
+        self._above: list[Bound] = []  # limits of the tasks and runs above its run, which it shares
         self._who = Who(run=record.run, node=record.node, agent=record.attempt.agent, repo="")
         self._known = KnownCost(record.attempt)
         self._loading: asyncio.Task[None] | None = None  # of prices, where no limit waits for them
@@ -62,6 +51,7 @@ class Purse:
         self.asked_nobody: Callable[[], bool] = lambda: False  #: whether no request of its agent can have cost money
         self.count = RequestCount()  #: of its requests to its provider
         self.count.is_priced, self.count.refusal = self._is_priced, self._refusal
+        self.count.affords, self.count.waits = self._affords, self._note_wait
         self.reported_whole = True  #: its agent came to report at the end of every turn
         self.over: Refusal | None = None
         self.too_long: str | None = None  #: why it is to stop, where it is tokens that are used up
@@ -74,6 +64,7 @@ class Purse:
         self._terms, self._opened = terms, True
         self._known.prices, self._known.local = prices.Prices(price_list(), now), terms.local
         self._who = structs.replace(self._who, repo=repo, ancestors=tuple(self._ledger.ancestors(self._record.run)))
+        self._above = family.bounds_above(self._store, self._record.run)
         self._bind(now)
         self.count.most = self._most_unpriced()
         if terms.fixed_usd is None and not terms.local:
@@ -96,11 +87,13 @@ class Purse:
         """Tell whether `reserve` has a new answer: there is room by now, or nobody is left to wait for."""
         line = self._line()
         self._bind(line.at)
+        self._ledger.release_dead(line.at)  # it may wait for an attempt of a process that is gone
         found = self._ledger.granted(line, self._bounds, self._expected[1], self.below_usd())
         return not isinstance(found, Refusal) or not found.waits
 
     def _bind(self, now: float) -> None:
-        self._bounds = budget.bounds(self._who, self._limits(), now, zone(self._terms.budget.zone) or UTC)
+        own = budget.bounds(self._who, self._limits(), now, zone(self._terms.budget.zone) or UTC)
+        self._bounds = [*own, *self._above]
 
     def _line(self) -> Line:
         """Return what is to be reserved now: while it waited, others may have shown what such attempts cost."""
@@ -121,6 +114,9 @@ class Purse:
             reserved=self._expected[0],
             least=self._ledger.least_before(attempt.agent, attempt.model, self._task.type),
             guessed=self._expected[1] == "assumed" and not terms.metered,
+            reports=terms.reports,
+            notional=terms.notional,
+            patient=self.over is not None and bool(self.over.behind),
             at=time.time(),
         )
 
@@ -131,8 +127,12 @@ class Purse:
             found.append(Limit(window="node", usd=self._task.budget_usd, where="the task"))
         if terms.flow_usd is not None:
             found.append(Limit(window="run", usd=terms.flow_usd, where="the flow"))
-        shared = [*terms.budget.limits, *self._ledger.limits()]
+        shared = self._all_limits()
         return found + [limit for limit in shared if not terms.go_on or limit.window not in ("day", "month")]
+
+    def _all_limits(self) -> list[Limit]:
+        """Return the limits that were set anywhere, also those of other agents and repositories."""
+        return [*self._terms.budget.limits, *self._ledger.limits()]
 
     def left(self) -> float | None:
         """Return what it may spend at most, by every limit, itself left out; None where nothing limits it."""
@@ -145,7 +145,8 @@ class Purse:
     def _held_in(self, bound: Bound, besides: str = "") -> tuple[float, float]:
         """Return what is spent and held within a bound; what it spawned counts for its own task too."""
         spent, reserved = self._ledger.held(bound, besides)
-        return (spent + self.below_usd(), reserved) if bound.limit.window == "node" else (spent, reserved)
+        own = bound.limit.window == "node" and not bound.spender
+        return (spent + self.below_usd(), reserved) if own else (spent, reserved)
 
     @property
     def spent(self) -> float:
@@ -206,11 +207,28 @@ class Purse:
         terms = self._terms
         if terms.local or terms.fixed_usd is not None:
             return None
-        return terms.budget.max_unpriced_requests or (MOST_UNPRICED if self._bounds else None)
+        limited = self._bounds or self._all_limits()
+        return terms.budget.max_unpriced_requests or (MOST_UNPRICED if limited else None)
 
     def _is_priced(self, answer: int) -> bool:
         """Return whether the price of an answer is known; where nothing is limited, nobody asks before the end."""
         return self.count.most is None or self._known.has_price(answer)
+
+    def _affords(self, requests: int) -> bool:
+        """Return whether so many requests at once fit in what is left, if each costs as much as the dearest so far.
+
+        Before the first answer nobody knows what one costs: at most what the whole attempt is expected to.
+        """
+        if not self._bounds or self._terms.local or self._terms.fixed_usd is not None:
+            return True
+        dearest, left = self._known.dearest_usd(besides=self.count.open), self.left()
+        each = self._expected[0] if dearest is None else dearest
+        return left is None or self._spent + requests * each <= left + TINY
+
+    def _note_wait(self) -> None:
+        if "requests" not in self._warned:
+            self._warned.add("requests")
+            self._note("its requests wait for one another: all at once could cost more than is left of its budget")
 
     def _refusal(self) -> str | None:
         return "its budget is used up" if self.over or self.too_long else None
@@ -314,6 +332,8 @@ class Purse:
         counted = cost.source != "fixed" and line.source in ("metered", "reported")
         if counted and cost.usd is not None and line.spent > cost.usd + TINY:  # it was counted before a crash
             cost = structs.replace(cost, usd=line.spent, source=line.source)
+        if line.notional and (cost.usd or cost.reserved_usd):
+            cost = structs.replace(cost, notional=True)
         self._attempt.cost, self._attempt.tokens = cost, self._attempt.tokens.limited
         self._ledger.settle(self._attempt, cost.usd or 0.0, time.time(), cost.reserved_usd)
 

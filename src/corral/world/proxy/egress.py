@@ -101,6 +101,9 @@ class Egress(Doorway):
             self._told(host, port, str(wrong))
             if wrong.plain:
                 await client.send(f"HTTP/1.1 403 Refused\r\nConnection: close\r\n\r\ncorral: {wrong}\n".encode())
+            elif wrong.git:
+                words = f"ERR corral: {wrong}\n".encode()
+                await client.send(b"%04x%s" % (len(words) + 4, words))
             else:
                 client.cut()
 

@@ -1,4 +1,4 @@
-"""What a client says first in a tunnel: TLS, plain HTTP or something else, and the server it asks for."""
+"""What a client says first in a tunnel: TLS, plain HTTP, git or something else, and the server it asks for."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ MOST_HELLO_BYTES = 64 * 1024
 MOST_LINE_BYTES = 8192
 #: A request line of any server's HTTP, also of one that reads it leniently.
 REQUEST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\s+(?:/|\*|https?:)|.*\bHTTP/\d", re.IGNORECASE)
+#: The request of git://, one packet: its size, the service and path, then fields with a NUL at their end.
+GIT = re.compile(rb"([0-9a-f]{4})git-(?:upload-pack|receive-pack|upload-archive) /")
+GIT_FIELDS = re.compile(rb"[^\0\r\n]+\0host=([^\0\r\n]*)\0(?:\0(?:[^\0\r\n]+\0)+)?")
 METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*")  #: any word of these characters may be one
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
 
+Kind = Literal["tls", "http", "git", "other"]
 Check = Callable[[str], bool]  #: the name that is asked for -> may it
 
 
 class WrongServer(ConnectionError):
     """Another server was asked for than the one the tunnel leads to, or it cannot be seen which."""
 
-    def __init__(self, words: str, *, plain: bool = False) -> None:
+    def __init__(self, words: str, *, plain: bool = False, git: bool = False) -> None:
         super().__init__(words)
         self.plain = plain  #: it was plain HTTP
+        self.git = git  #: it was git://
 
 
 class Ahead:
@@ -59,7 +64,7 @@ class Ahead:
         return piece
 
 
-async def kind(ahead: Ahead) -> Literal["tls", "http", "other"]:
+async def kind(ahead: Ahead) -> Kind:
     """Tell what a client speaks, as soon as that can be seen."""
     while (found := kind_of(ahead.held)) is None:
         if not await ahead.more():
@@ -67,10 +72,12 @@ async def kind(ahead: Ahead) -> Literal["tls", "http", "other"]:
     return found
 
 
-def kind_of(start: bytes) -> Literal["tls", "http", "other"] | None:
+def kind_of(start: bytes) -> Kind | None:
     """Tell what begins so; None where there is too little of it."""
     if start[:1] and start[0] in RECORDS:
         return "tls" if start[0] == HANDSHAKE or start[1:2] in (b"", b"\3") else "other"
+    if GIT.match(start):
+        return "git"
     line, end, _ = start.lstrip().partition(b"\n")
     if REQUEST.match(line):
         return "http"
@@ -146,3 +153,19 @@ def check_host(request: Request, check: Check) -> None:
         found = AUTHORITY.fullmatch(asked)
         if not found or not found["name"] or not check(found["name"].lower().removesuffix(".")):
             raise WrongServer("plain HTTP asked for another server by that way", plain=True)
+
+
+async def git_request(ahead: Ahead, check: Check) -> bytes:
+    """Read the request of git:// and ask about the server that it names; return it whole."""
+    size = int(ahead.held[:4], 16)
+    while len(ahead.held) < size:
+        if not await ahead.more():
+            raise WrongServer("git:// began with a request that does not end", git=True)
+    request, ahead.held = ahead.held[:size], ahead.held[size:]
+    fields = GIT_FIELDS.fullmatch(request, 4)
+    found = AUTHORITY.fullmatch(fields[1].decode("latin-1")) if fields else None
+    if not found or not found["name"]:
+        raise WrongServer("git:// named no server, or in a way that cannot be checked", git=True)
+    if not check(found["name"].lower().removesuffix(".")):
+        raise WrongServer("git:// asked for another server by that way", git=True)
+    return request

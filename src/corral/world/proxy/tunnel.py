@@ -1,4 +1,4 @@
-"""Bytes in both directions, where only the first are looked at: the server that TLS or plain HTTP asks for."""
+"""Bytes in both directions, where only the first are looked at: the server that TLS, plain HTTP or git asks for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from corral.world.proxy.first_words import Ahead, Check, WrongServer
 from corral.world.proxy.http1 import PIECE_BYTES, Malformed
 
 SWITCHED = re.compile(rb"HTTP/1\.[01] 101\b")
+PACKET = re.compile(rb"[0-9a-f]{4}")  #: the size of a packet of git
 STATUS_BYTES = 12  #: `HTTP/1.1 101`
 
 
@@ -32,7 +33,7 @@ class _Answer:
         piece = await self._reader.read(n)
         if not self.began.is_set():
             self.start += piece
-            if len(self.start) >= STATUS_BYTES or not piece:
+            if len(self.start) >= STATUS_BYTES or not piece or PACKET.match(self.start):
                 self.began.set()
         return piece
 
@@ -56,6 +57,8 @@ async def tunnel(client: Peer, upstream: Peer, check: Check | None, idle_seconds
                 await first_words.check_greeting(ahead, check)
             elif check and spoken == "http":
                 await _one_request(ahead, upstream, check, answer, alive)
+            elif check and spoken == "git":
+                await _git_request(ahead, upstream, check, answer)
             await _pump(ahead, upstream, alive)
 
         tasks = [asyncio.create_task(there()), asyncio.create_task(_pump(answer, client, alive))]
@@ -103,3 +106,11 @@ async def _one_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answ
             return
     if ahead.held or await ahead.more():
         raise WrongServer("plain HTTP asked twice over one connection")
+
+
+async def _git_request(ahead: Ahead, upstream: Peer, check: Check, answer: _Answer) -> None:
+    """Carry the request of git://; what follows waits until a git server has answered: to others it could be HTTP."""
+    await upstream.send(await first_words.git_request(ahead, check))
+    await answer.began.wait()
+    if not PACKET.match(answer.start):
+        raise WrongServer("git:// was answered by something else than git")

@@ -37,7 +37,8 @@ def in_box(box: Box, control: int | None, *, grouped: bool) -> list[str]:
 def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     """Return the arguments where Landlock alone holds: each path that may be read or written by its own name."""
     etc = [Path("/etc", name) for name in (*ETC, "passwd", "group")]
-    readable = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev"), *box.readable, *authorities(box.env)]
+    system = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev")]
+    readable = [*system, *box.readable, *_named(box), *authorities(box.env)]
     devices = [Path("/dev", name) for name in DEVICES]
     writable = [*devices, box.workspace, box.home, scratch, *box.writable]
     words = [*limits(box, processes=own_user), *_counted(box, grouped=False)]
@@ -46,6 +47,17 @@ def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
     if box.own_network:
         words += ["-i", *_each("-p", [str(port) for port in box.listeners])]
     return [*words, "--"]
+
+
+def _named(box: Box) -> list[Path]:
+    """Return what the scope lets it read elsewhere; nothing with a hidden part: Landlock cannot except that."""
+    hidden = [mask.path for mask in box.masks if mask.mode == "hidden"]
+    readable = [mask.path for mask in box.masks if mask.mode == "readonly"]
+    return [
+        path
+        for path in readable
+        if not path.is_relative_to(box.workspace) and not any(each.is_relative_to(path) for each in hidden)
+    ]
 
 
 def _counted(box: Box, *, grouped: bool) -> list[str]:

@@ -25,8 +25,8 @@ MOST_LINKS = 40  #: the kernel follows no more either
 #: Toolchains of the person, below their home: programs only, never a folder that also holds credentials.
 TOOLCHAINS = (
     ".pyenv/versions", ".nvm/versions", ".volta/tools", ".local/share/uv/python", ".local/share/uv/tools",
-    ".rustup/toolchains", ".rustup/settings.toml", ".cargo/bin", ".sdkman/candidates", ".deno/bin", ".bun/bin",
-    ".local/share/pnpm", ".local/share/mise/installs", ".asdf/installs",
+    ".rustup/toolchains", ".rustup/settings.toml", ".rustup/update-hashes", ".cargo/bin", ".sdkman/candidates",
+    ".deno/bin", ".bun/bin", ".local/share/pnpm", ".local/share/mise/installs", ".asdf/installs",
 )  # fmt: skip
 
 #: Variables that name a certificate authority of the person's own, without which nothing is reached.

@@ -1,4 +1,4 @@
-"""Which run was spawned by which attempt of another, and what all below it have spent."""
+"""Which run was spawned by which attempt of another."""
 
 from __future__ import annotations
 
@@ -58,10 +58,6 @@ class Lineage:
     def count(self, root: str) -> int:
         """Return how many runs there are below the one at the top, at every depth."""
         return cast("int", self._store.rows("children_of_root", root=root)[0]["count"])
-
-    def spent_usd(self, run: str) -> float:
-        """Return what a run and all below it have cost so far, as far as it is known."""
-        return cast("float", self._store.rows("spent_from", run=run)[0]["usd"])
 
     def _found(self, query: str, **values: str) -> list[Child]:
         return [

@@ -26,13 +26,6 @@ SELECT run, root, parent, node, attempt, depth, budget_usd, at FROM children WHE
 -- name: children_of_root
 SELECT count(*) AS count FROM children WHERE root = :root
 
--- name: spent_from
-WITH RECURSIVE below (run) AS (
-  SELECT :run
-  UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
-)
-SELECT coalesce(sum(a.usd), 0.0) AS usd FROM attempts a JOIN below b ON a.run = b.run
-
 -- name: all_below
 WITH RECURSIVE below (run) AS (
   SELECT run FROM children WHERE parent = :run

@@ -25,7 +25,7 @@ SELECT * FROM inbox WHERE answered_at IS NULL AND deadline <= :now ORDER BY id
 SELECT inbox.run, inbox.node, coalesce(answer, standard) AS answer, coalesce(answered_by, 'deadline') AS by,
   max(inbox.id) AS id
 FROM runs JOIN inbox ON inbox.run = runs.id JOIN nodes ON nodes.run = inbox.run AND nodes.id = inbox.node
-WHERE runs.status = 'waiting' AND nodes.status = 'waiting' AND about = 'gate'
+WHERE runs.status = 'waiting' AND nodes.status = 'waiting' AND about IN ('gate', 'choice')
   AND (answered_at IS NOT NULL OR deadline <= :now) AND (:run IS NULL OR runs.id = :run)
 GROUP BY inbox.run, inbox.node
 

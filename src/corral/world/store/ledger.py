@@ -7,14 +7,30 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import msgspec
 from msgspec import structs
 
 from corral.model import Attempt, CostSource, Tokens
 from corral.model.numbers import MOST_USD, token_count
-from corral.money import TINY, Bound, Expected, Limit, Line, Paid, Refusal, Room, Totals, Window
+from corral.money import (
+    ENOUGH,
+    TINY,
+    Bound,
+    Expected,
+    Guessed,
+    Limit,
+    Line,
+    Paid,
+    Refusal,
+    Room,
+    Totals,
+    Window,
+    fit_side_by_side,
+)
 from corral.world.store.sqlite import Store
 
 NONE = Tokens()
+SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits that all runs have in common
 
 
 class Ledger:
@@ -51,6 +67,8 @@ class Ledger:
                 owner=line.owner,
                 reserved=granted,
                 at=line.at,
+                guessed=int(line.guessed and line.reports),
+                notional=int(line.notional),
             )
         return None
 
@@ -58,15 +76,61 @@ class Ledger:
         """Return how much would be reserved for an attempt now, or the bound that has no room for it."""
         usd, wanted = _stored_usd(line.reserved), line.reserved
         for bound in bounds:
-            room = self._room(bound, line, below_usd if bound.limit.window == "node" else 0.0)
+            own = bound.limit.window == "node" and not bound.spender
+            room = self._room(bound, line, below_usd if own else 0.0)
             if line.guessed and room.others and bound.run == line.run and bound.limit.window in ("node", "run"):
                 return Refusal(room.limit, room.spent, room.reserved, wanted, waits=True, guessed=True)
             found = room.grant(wanted, expected, line.least)
             if found is None:
                 waits = room.may_wait(wanted, expected, line.least)
-                return Refusal(room.limit, room.spent, room.reserved, wanted, waits)
+                refusal = Refusal(room.limit, room.spent, room.reserved, wanted, waits)
+                return self._behind(line, [bound], expected) or refusal if line.patient and not waits else refusal
             usd = min(usd, found)
-        return usd
+        return self._behind(line, bounds, expected) or usd
+
+    def _behind(self, line: Line, bounds: Sequence[Bound], expected: Expected) -> Refusal | None:
+        """Return why an attempt of an assumed price must wait for others like it, of any run, that share a limit.
+
+        None where it may start, and where it may not start even when those others have ended.
+        """
+        if not (line.guessed and line.reports):
+            return None
+        for bound in bounds:
+            others = self._guessed_at_work(bound, line) if bound.limit.window in SHARED else []
+            if not others:
+                continue
+            room = self._room(bound, line, 0.0)
+            freed = structs.replace(room, reserved=max(0.0, room.reserved - sum(each.unspent for each in others)))
+            fits = fit_side_by_side(room.left, self._dearest(line.agent, line.model), others)
+            if not fits and freed.grant(line.reserved, expected, line.least) is not None:
+                behind = tuple(each.attempt for each in others)
+                waits = Refusal(room.limit, room.spent, room.reserved, line.reserved, waits=True, guessed=True)
+                return structs.replace(waits, behind=behind)
+        return None
+
+    def _guessed_at_work(self, bound: Bound, line: Line) -> list[Guessed]:
+        rows = self._store.rows(
+            "guessed_at_work",
+            since=bound.since,
+            besides=line.attempt,
+            agent=bound.limit.agent,
+            repo=bound.limit.repo,
+            is_child=int(bool(self.ancestors(line.run))),
+        )
+        return [
+            Guessed(
+                attempt=row["attempt"],
+                usd=row["usd"],
+                unspent=row["unspent"],
+                dearest=self._dearest(row["agent"], row["model"]),
+            )
+            for row in rows
+        ]
+
+    def _dearest(self, agent: str, model: str | None) -> float | None:
+        """Return what the dearest attempt of an agent is known to have cost; None where too few costs are known."""
+        row = self._store.rows("dearest_paid", agent=agent, model=model)[0]
+        return cast("float", row["usd"]) if row["count"] >= ENOUGH else None
 
     def _room(self, bound: Bound, line: Line, below_usd: float) -> Room:
         spent, reserved = self.held(bound, besides=line.attempt)
@@ -75,9 +139,9 @@ class Ledger:
             "reserved_at_work",
             besides=line.attempt,
             agent=limit.agent,
-            node=bound.node if limit.window == "node" else "",
+            node=bound.node if limit.window == "node" and not bound.spender else "",
             own=line.run,
-            root=bound.run if limit.window == "run" else "",
+            root=bound.run if limit.window == "run" or bound.spender else "",
         )[0]
         return Room(
             limit=structs.replace(limit, usd=limit.usd + self.allowed(bound)),
@@ -120,7 +184,8 @@ class Ledger:
 
     def release_dead(self, now: float) -> None:
         """Give back what is held by processes that are gone; where that cannot be written, it is left."""
-        if not self._store.writable:
+        owners = [cast("str", row["owner"]) for row in self._store.rows("owners_of_reservations")]
+        if not self._store.writable or all(self._alive(owner) is not False for owner in owners):
             return
         with self._store.transaction():
             self._release_dead(now)
@@ -149,9 +214,11 @@ class Ledger:
 
     def held(self, bound: Bound, besides: str = "") -> tuple[float, float]:
         """Return what is spent and what is held within a bound, but for one attempt."""
-        limit = bound.limit
-        if limit.window in ("run", "node"):
-            node = bound.node if limit.window == "node" else ""
+        limit, node = bound.limit, bound.node if bound.limit.window == "node" else ""
+        if bound.spender:
+            waiting = msgspec.json.encode(bound.waiting).decode()
+            row = self._store.rows("held_of_family", run=bound.run, node=node, waiting=waiting, besides=besides)[0]
+        elif limit.window in ("run", "node"):
             row = self._store.rows("held_of_run", run=bound.run, node=node, agent=limit.agent, besides=besides)[0]
         else:
             row = self._store.rows(
@@ -188,7 +255,9 @@ class Ledger:
         """Return by how much a bound's run may go past its limit; nothing lifts a ceiling."""
         if bound.limit.window in ("ceiling", "halt") or not bound.run:
             return 0.0
-        return cast("float", self._store.rows("allowed", run=bound.run, window=bound.limit.window)[0]["usd"])
+        runs = dict.fromkeys(filter(None, (bound.run, bound.spender)))
+        found = [self._store.rows("allowed", run=run, window=bound.limit.window)[0] for run in runs]
+        return sum(cast("float", row["usd"]) for row in found)
 
     def adopt(self, run: str, parent: str) -> None:
         """Count a run for the run that started it, and for all above."""
@@ -222,7 +291,8 @@ class Ledger:
 
 
 def _paid(row: sqlite3.Row) -> Paid:
-    return Paid(**{name: row[name] for name in Paid.__struct_fields__})
+    found = Paid(**{name: row[name] for name in Paid.__struct_fields__})
+    return structs.replace(found, notional=bool(found.notional))
 
 
 def _stored_usd(usd: float) -> float:

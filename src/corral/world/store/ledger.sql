@@ -1,8 +1,10 @@
 -- name: reserve
-INSERT INTO ledger (attempt, run, node, agent, account, model, role, type, repo, owner, reserved, at)
-VALUES (:attempt, :run, :node, :agent, :account, :model, :role, :type, :repo, :owner, :reserved, :at)
+INSERT INTO ledger (attempt, run, node, agent, account, model, role, type, repo, owner, reserved, at, guessed,
+  notional)
+VALUES (:attempt, :run, :node, :agent, :account, :model, :role, :type, :repo, :owner, :reserved, :at, :guessed,
+  :notional)
 ON CONFLICT (attempt) DO UPDATE SET owner = excluded.owner, reserved = excluded.reserved, settled = NULL,
-  status = 'running'
+  status = 'running', guessed = excluded.guessed, notional = excluded.notional
 
 -- name: hold_more
 UPDATE ledger SET reserved = :reserved WHERE attempt = :attempt AND settled IS NULL
@@ -42,6 +44,19 @@ SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(max(0.0, reserved - spen
 FROM ledger WHERE (run = :run OR run IN (SELECT run FROM ancestors WHERE ancestor = :run))
   AND (:node = '' OR (run = :run AND node = :node)) AND (:agent = '' OR agent = :agent) AND attempt != :besides
 
+-- What a run has spent and what is reserved in it, or in one node of it, with all runs below; attempts in `waiting` wait for
+-- the one that asks, and only what they have spent counts.
+-- name: held_of_family
+WITH RECURSIVE below (run) AS (
+  SELECT run FROM children WHERE parent = :run AND (:node = '' OR node = :node)
+  UNION SELECT c.run FROM children c JOIN below b ON c.parent = b.run
+)
+SELECT coalesce(sum(spent), 0.0) AS spent, coalesce(sum(CASE
+    WHEN settled IS NULL AND attempt IN (SELECT value FROM json_each(:waiting)) THEN 0.0
+    ELSE max(0.0, reserved - spent) END), 0.0) AS reserved
+FROM ledger WHERE ((run = :run AND (:node = '' OR node = :node)) OR run IN (SELECT run FROM below))
+  AND attempt != :besides
+
 -- What attempts at work may give back when they end: of the same run, or of a family of runs that `root` names. An
 -- attempt's own ancestors wait for it.
 -- name: reserved_at_work
@@ -50,6 +65,21 @@ FROM ledger WHERE settled IS NULL AND reserved > 0 AND attempt != :besides AND (
   AND (:node = '' OR node = :node)
   AND (run = :own OR run = :root OR run IN (SELECT run FROM ancestors WHERE ancestor = :root))
   AND run NOT IN (SELECT ancestor FROM ancestors WHERE run = :own)
+
+-- Attempts at work whose price is assumed and which no meter counts. A run that an attempt started (`is_child`) does not
+-- wait for attempts that themselves wait for such runs: two of them would wait for each other.
+-- name: guessed_at_work
+SELECT attempt, agent, model, max(reserved, spent) AS usd, max(0.0, reserved - spent) AS unspent FROM ledger
+WHERE settled IS NULL AND guessed AND reserved > 0 AND at >= :since AND attempt != :besides
+  AND (:agent = '' OR agent = :agent) AND (:repo = '' OR repo = :repo)
+  AND NOT (:is_child AND EXISTS (
+    SELECT 1 FROM children c JOIN runs r ON r.id = c.run
+    WHERE c.attempt = ledger.attempt AND r.status IN ('queued', 'running', 'paused', 'waiting')))
+ORDER BY at, attempt
+
+-- name: dearest_paid
+SELECT coalesce(max(spent), 0.0) AS usd, count(*) AS count FROM ledger
+WHERE agent = :agent AND (:model IS NULL OR model = :model) AND source != 'unknown' AND spent > 0
 
 -- name: add_ancestor
 INSERT INTO ancestors (run, ancestor) VALUES (:run, :ancestor) ON CONFLICT DO NOTHING

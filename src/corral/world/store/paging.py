@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from corral.events import Stored
-from corral.model import Status
+from corral.model import ENCODER, GRADES, Grade, Status
 from corral.money import dollars
 from corral.serving import Logged, RunFilter
 from corral.world.store.sqlite import RunLine, Store, run_line
+
+MOST_NODES = 50  #: of a run whose grade a listing shows
 
 
 def runs(store: Store, wanted: RunFilter) -> list[RunLine]:
@@ -25,6 +27,16 @@ def runs(store: Store, wanted: RunFilter) -> list[RunLine]:
         most=wanted.most,
     )
     return [run_line(row) for row in rows]
+
+
+def grades(store: Store, names: Sequence[str]) -> dict[str, Grade]:
+    """Return how well runs are proven: the grade of the weakest winner of each; a large flow is left out."""
+    found: dict[str, Grade] = {}
+    for row in store.rows("grades_of_runs", runs=ENCODER.encode(names), nodes=MOST_NODES):
+        grade, before = row["grade"], found.get(row["run"])
+        if grade in GRADES and (before is None or GRADES.index(grade) > GRADES.index(before)):
+            found[row["run"]] = grade
+    return found
 
 
 def events(store: Store, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:

@@ -31,6 +31,11 @@ SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
        (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r ORDER BY r.id DESC LIMIT :most
 
+-- name: grades_of_runs
+SELECT n.run, json_extract(a.record, '$.attempt.evidence.grade') AS grade
+FROM nodes n JOIN attempts a ON a.id = n.winner
+WHERE n.run IN (SELECT value FROM json_each(:runs)) AND (SELECT count(*) FROM nodes m WHERE m.run = n.run) <= :nodes
+
 -- name: move_run
 UPDATE runs SET status = :status, reason = :reason, ended = :ended, seconds = :seconds,
   owner = CASE WHEN :ended IS NULL THEN owner END
@@ -38,7 +43,8 @@ WHERE id = :id
 
 -- name: take_lease
 UPDATE runs SET owner = :owner, lease_until = :until, epoch = CASE WHEN owner = :owner THEN epoch ELSE epoch + 1 END
-WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :loser OR lease_until < :now)
+WHERE id = :id AND (owner IS NULL OR owner = :owner OR owner = :loser OR lease_until < :now
+  OR lease_until > :far)
 
 -- name: renew_lease
 UPDATE runs SET lease_until = :until WHERE id = :id AND owner = :owner

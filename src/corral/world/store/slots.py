@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.model import ENCODER, SlotHeld, SlotLimits, SlotWant
-from corral.world.store.sqlite import Store
+from corral.world.store.sqlite import Store, lease_left
 
 
 class Mine(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def look(store: Store, now: float) -> Seen:
             limits=msgspec.json.decode(row["limits"], type=SlotLimits),
         )
         for row in store.rows("slot_wants")
-        if row["lease_until"] > now
+        if lease_left(row["lease_until"], now)
     )
     return Seen(held, wants)
 
@@ -51,7 +51,7 @@ def free_dead(store: Store, mine: Mine, now: float, alive: Callable[[str], bool 
     leases = {row["owner"]: row["lease_until"] for row in found if row["owner"] != mine.owner}
     for owner, until in leases.items():
         here = alive(owner)
-        if here is False or (here is None and until <= now):
+        if here is False or (here is None and not lease_left(until, now)):
             store.do("free_slots_of_owner", owner=owner)
             store.do("drop_slot_wants_of_owner", owner=owner)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from corral.errors import BadRequest, NotFound, StoreTrouble
 from corral.events import Event, Stored
-from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
+from corral.model import ENCODER, AttemptRecord, Grade, NodeState, Order, RunPlan, RunRecord, Status
 from corral.money import dollars
 from corral.world import clock, custody, fence
 from corral.world.notice import Rope
@@ -24,6 +24,9 @@ from corral.world.store.opening import BUSY_SECONDS, connect, translated
 
 MUCH_ROOM = 4 << 20  #: bytes of a database that are worth the work of giving them back
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
+LEASE_AHEAD_SECONDS = (
+    60.0  #: a lease that ends later than this after a whole lease is from before the clock was set back
+)
 LOOK_SECONDS = 3.0  #: how often a process that waits to write looks who keeps it waiting
 BATCH = 256  #: events held back at most; a crash of the machine can lose these, a crash of an agent none
 
@@ -44,6 +47,13 @@ class RunLine(Struct, frozen=True, kw_only=True):
     usd: float | None
     owner: str | None
     answered: bool = False  #: it was left waiting for an answer, and has it by now
+    grade: Grade | None = None  #: of the weakest of its winners, in short listings
+
+
+def lease_left(until: float, now: float) -> float:
+    """Return for how many seconds more a lease holds; 0 for one that ends too late to be true."""
+    left = until - now
+    return left if 0 < left <= LEASE_SECONDS + LEASE_AHEAD_SECONDS else 0.0
 
 
 class Store:
@@ -201,7 +211,8 @@ class Store:
     def take_lease(self, run: str, owner: str, *, now: float, until: float, loser: str | None = None) -> bool:
         """Own a run that nobody owns, whose lease has run out, or that `loser` owns; a new owner raises its epoch."""
         with self.transaction():
-            return self._do("take_lease", id=run, owner=owner, now=now, until=until, loser=loser) == 1
+            far = now + LEASE_SECONDS + LEASE_AHEAD_SECONDS
+            return self._do("take_lease", id=run, owner=owner, now=now, until=until, far=far, loser=loser) == 1
 
     def renew_lease(self, run: str, owner: str, until: float) -> bool:
         with self.transaction():
