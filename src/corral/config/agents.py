@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from corral.adapter import AccountProfile, AgentProfile, McpProfile
 from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
-from corral.config.keys import POWERFUL
+from corral.config.keys import COUNTING, POWERFUL
 from corral.errors import BadRequest, shortened
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -42,6 +42,7 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
     for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
         # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
         powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
+        powerful = powerful or _lowers_cost(table, _before(name, table, own))
         if not trusted and table == own.get(name):
             continue  # it says nothing new, and what it starts is the person's
         if not trusted and powerful:
@@ -61,6 +62,29 @@ def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Fou
         else:
             found[name] = _profile(name, [*layers.get(known or "", []), *said])
     return found, untrusted
+
+
+def _before(name: str, theirs: Mapping[str, Any], own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what the user's own file says of an agent that a repository's file speaks of."""
+    mine = own.get(name, {})
+    known = mine.get("like", theirs.get("like"))
+    return {**own.get(known, {}), **mine} if isinstance(known, str) else mine
+
+
+def _lowers_cost(theirs: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether a repository's table could make attempts count for less: a fixed price replaces the meter.
+
+    It may raise a price that the user has set, and give one to a plain program, which costs nothing otherwise.
+    """
+    if any(key in theirs for key in COUNTING):
+        return True
+    if "cost_usd" not in theirs:
+        return False
+    price, known = theirs["cost_usd"], before.get("cost_usd")
+    if known is None:
+        costs = before.get("output") in ("claude", "acp") or any(before.get(key) for key in ("hosts", "cost", "tokens"))
+        return "command" not in before or costs
+    return not (isinstance(price, int | float) and isinstance(known, int | float) and price >= known)
 
 
 def _refuse_names(file: SettingsFile) -> None:

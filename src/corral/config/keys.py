@@ -21,7 +21,9 @@ KEYS: dict[str, tuple[str, ...]] = {
         "routing",
         "complexity",
         "telemetry",
+        "evidence",
     ),
+    "evidence": ("require", "held_out", "judge"),
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "complexity": ("types", "words", "other_type"),
     "limits": ("parallel", "per_agent", "per_repository"),
@@ -76,7 +78,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "accounts.*": ("agent", "folder", "key_env", "key_as", "settings"),
     "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds", "from"),
     "condense": ("at", "most", "agent", "windows"),
-    "workspace": ("copy", "setup", "setup_net", "snapshot"),
+    "workspace": ("collect", "copy", "setup", "setup_net", "snapshot"),
     "scope": (
         "read",
         "write",
@@ -99,3 +101,6 @@ LISTS = ("hooks", "routing")  #: of tables
 #: What can send a key somewhere, start a program or choose an agent's role.
 #: From a repository it counts only once its file is trusted.
 POWERFUL = ("method", "program", "command", "env", "settings", "hosts", "paths", "account", "rotate", "role")
+
+#: How the cost of an agent's attempts is found. From a repository it could make money vanish from every limit.
+COUNTING = ("cost", "cost_unit", "tokens", "output")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import structs
 
@@ -11,7 +12,17 @@ from corral.config.durations import duration
 from corral.config.files import SettingsFile, convert
 from corral.config.shapes import Defaults
 from corral.errors import BadRequest
-from corral.model import ComplexityTable, CondensePolicy, RetryPolicy, RoutingRule, Setup, SlotLimits, ToolboxRules
+from corral.model import (
+    GRADES,
+    ComplexityTable,
+    CondensePolicy,
+    EvidenceRules,
+    RetryPolicy,
+    RoutingRule,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
 
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
 
@@ -81,6 +92,40 @@ def _allowed(giver: str, *tables: Mapping[str, tuple[str, ...]]) -> tuple[str, .
     return tuple(sorted(named[0].intersection(*named[1:]))) if named else ("*",)
 
 
+REQUIRABLE = "held-out, proven, unharmed or unchecked"
+
+
+def evidence(mine: SettingsFile, theirs: SettingsFile) -> EvidenceRules:
+    """Make one of what both say of evidence: a repository may ask for more, never for less."""
+    for file in (mine, theirs):
+        word = file.table("evidence").get("require", "unchecked")
+        if isinstance(word, str) and word not in GRADES:
+            raise BadRequest(
+                f"{file.where('evidence', 'require')}: [evidence] require: there is no grade `{word}`", hint=REQUIRABLE
+            )
+    own, repository = (convert(file.table("evidence"), EvidenceRules, file, "evidence") for file in (mine, theirs))
+    if repository.held_out is not None:
+        raise BadRequest(
+            f"{theirs.where('evidence', 'held_out')}: [evidence] held_out is yours to say: agents see a repository",
+            hint=f"put it into {mine.path}",
+        )
+    for file, rules in ((mine, own), (theirs, repository)):
+        if rules.require == "doubtful":
+            raise BadRequest(
+                f"{file.where('evidence', 'require')}: [evidence] require: doubtful work is never done",
+                hint=REQUIRABLE,
+            )
+        for name in ("held_out", "judge"):
+            if getattr(rules, name) is not None and not getattr(rules, name).strip():
+                raise BadRequest(f"{file.where('evidence', name)}: [evidence] {name} is empty", hint="leave it out")
+    folder = None if own.held_out is None else str(mine.path.parent / Path(own.held_out).expanduser())
+    return EvidenceRules(
+        require=GRADES[min(GRADES.index(own.require), GRADES.index(repository.require))],
+        held_out=folder,
+        judge=own.judge or repository.judge,
+    )
+
+
 def slot_limits(mine: SettingsFile, theirs: SettingsFile) -> SlotLimits:
     """Make one of what both say of how many run at once: the smaller number holds."""
     own, repository = (convert(file.table("limits"), SlotLimits, file, "limits") for file in (mine, theirs))
@@ -135,6 +180,8 @@ def setup(file: SettingsFile) -> Setup:
         table["net"] = table.pop("setup_net")
     if "snapshot" in table:
         table["snapshot_seconds"] = duration(str(table.pop("snapshot")), "[workspace] snapshot")
+    if "collect" in table:
+        table["collect_seconds"] = duration(str(table.pop("collect")), "[workspace] collect")
     return convert(table, Setup, file, "workspace")
 
 

@@ -56,6 +56,7 @@ def load(repo: Path | None, *, trusted: str | None = None) -> Config:
         toolbox=policies.toolbox(mine, theirs),
         budget=budget_of(mine, theirs),
         limits=policies.slot_limits(mine, theirs),
+        evidence=policies.evidence(mine, theirs),
         routing=(*policies.routing(mine), *policies.routing(theirs)),
         complexity=policies.complexity(mine, theirs),
         trusted=trusted is not None,

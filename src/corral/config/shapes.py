@@ -11,6 +11,7 @@ from corral.errors import Untrusted
 from corral.model import (
     ComplexityTable,
     CondensePolicy,
+    EvidenceRules,
     RetryPolicy,
     RoutingRule,
     ScopeSource,
@@ -62,6 +63,7 @@ class Config(Struct, frozen=True, kw_only=True):
     toolbox: ToolboxRules = ToolboxRules()
     budget: Budget = Budget()
     limits: SlotLimits = SlotLimits()
+    evidence: EvidenceRules = EvidenceRules()
     routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
     complexity: ComplexityTable = ComplexityTable()
     trusted: bool = False  #: the person trusts the repository's file and what it starts

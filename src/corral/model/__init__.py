@@ -1,9 +1,23 @@
 """The things we talk about, as plain data: requests, plans, runs, attempts, and the one document that all show."""
 
+from corral.model.evidence import (
+    GRADES,
+    Doubt,
+    Evidence,
+    EvidenceDetail,
+    EvidenceRun,
+    Grade,
+    Report,
+    Seen,
+    Steered,
+    TestChange,
+    Variation,
+)
 from corral.model.inbox import YES_NO, Entry, InboxEntry, Question
 from corral.model.plan import (
     ComplexityTable,
     CondensePolicy,
+    EvidenceRules,
     RetryPolicy,
     RoutingRule,
     RunPlan,
@@ -14,7 +28,8 @@ from corral.model.plan import (
     ToolboxRules,
     TrackRecord,
 )
-from corral.model.proof import CheckResult, Receipt, SandboxReport, Sighting, Tally, Violation
+from corral.model.proof import CheckResult, SandboxReport, Sighting, Tally, Violation
+from corral.model.receipt import Receipt
 from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
 from corral.model.run import ENCODER, Attempt, MergeState, NodeClash, NodeState, Run, document
@@ -35,6 +50,7 @@ from corral.model.words import (
 
 __all__ = [
     "ENCODER",
+    "GRADES",
     "NOT_STARTED",
     "NOT_STARTED_HINT",
     "OPEN",
@@ -47,9 +63,15 @@ __all__ = [
     "CondensePolicy",
     "Cost",
     "CostSource",
+    "Doubt",
     "Entry",
     "ErrorClass",
+    "Evidence",
+    "EvidenceDetail",
+    "EvidenceRules",
+    "EvidenceRun",
     "Failure",
+    "Grade",
     "InboxEntry",
     "Level",
     "MergeState",
@@ -62,6 +84,7 @@ __all__ = [
     "Phase",
     "Question",
     "Receipt",
+    "Report",
     "Request",
     "RetryPolicy",
     "RoutingRule",
@@ -72,16 +95,20 @@ __all__ = [
     "Scope",
     "ScopeSource",
     "ScopeTable",
+    "Seen",
     "Setup",
     "Sighting",
     "SlotHeld",
     "SlotLimits",
     "SlotWant",
     "Status",
+    "Steered",
     "Tally",
+    "TestChange",
     "Tokens",
     "ToolboxRules",
     "TrackRecord",
+    "Variation",
     "Violation",
     "document",
     "moment",

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from corral.flow import Flow, Grade, TaskType
+from corral.model import evidence
 from corral.model.scope import ScopeSource
 from corral.model.words import Level
 
@@ -39,6 +40,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     command: str | None = None
     net: tuple[str, ...] = ()  #: hosts that the command may reach
     snapshot_seconds: float = 60.0  #: how often what an agent has so far is kept
+    collect_seconds: float = 120.0  #: longest time that each way of collecting may take, after the agent has ended
 
 
 class ToolboxRules(Struct, frozen=True, kw_only=True):
@@ -49,6 +51,14 @@ class ToolboxRules(Struct, frozen=True, kw_only=True):
     children: int = 8  #: of a run that a person started, and all below it
     agents: tuple[str, ...] = ()  #: that a child may be, besides those of the run
     delegate: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: role to roles
+
+
+class EvidenceRules(Struct, frozen=True, kw_only=True):
+    """How well work must be proven; `[evidence]` of config.toml and corral.toml."""
+
+    require: evidence.Grade = "unchecked"  #: the least grade that is done; a repository may only raise it
+    held_out: str | None = None  #: in settings a folder whose files no agent sees; in a plan the hash of its files
+    judge: str | None = None  #: agent that reads each result once more and may only lower its grade
 
 
 class SlotLimits(Struct, frozen=True, kw_only=True):
@@ -130,3 +140,4 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     toolbox: ToolboxRules = ToolboxRules()
     limits: SlotLimits = SlotLimits()
     priority: int = 0  #: among runs that wait for a slot: more is sooner
+    evidence: EvidenceRules = EvidenceRules()

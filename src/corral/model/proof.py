@@ -1,4 +1,4 @@
-"""What was found out about the work of an attempt, and the receipt that holds it."""
+"""What was found out about the work of an attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from corral.model.words import Cost, Level, Status, Tokens
+from corral.model.words import Level
 
 
 class Tally(Struct, frozen=True):
@@ -61,23 +61,3 @@ class SandboxReport(Struct, frozen=True):
     level: Level = "none"
     net: Literal["held", "open"] = "held"  #: to its provider and the named hosts, or not at all
     violations: tuple[Violation, ...] = ()
-
-
-class Receipt(Struct, frozen=True, kw_only=True):
-    """The engine's proof of what an attempt did; kept in the store and as a git note on the commit."""
-
-    attempt: str
-    agent: str
-    base: str | None
-    commit: str
-    tree: str
-    diff_sha256: str
-    checks: tuple[CheckResult, ...]
-    cost: Cost
-    tokens: Tokens
-    sandbox: SandboxReport
-    status: Status
-    task_sha256: str
-    corral: str
-    at: str
-    seal: str = ""  #: made with this machine's key over all of the above

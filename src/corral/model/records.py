@@ -7,8 +7,9 @@ from typing import Literal
 from msgspec import Struct
 
 from corral.flow import AgentChoice
+from corral.model.evidence import EvidenceDetail
 from corral.model.plan import RunPlan
-from corral.model.proof import Receipt
+from corral.model.receipt import Receipt
 from corral.model.run import Attempt
 from corral.model.words import Status
 
@@ -31,6 +32,7 @@ class AttemptRecord(Struct, kw_only=True):
     void: bool = False  #: its node was done again: it is history
     heads: tuple[str, ...] = ()  #: commits of the nodes before it, which it goes on from
     base: str | None = None  #: the commit it starts from: these, combined
+    compared_with: str | None = None  #: the commit its checks are compared with, where that is not its base
     conflicts: tuple[str, ...] = ()  #: files in which they do not go together: to be resolved by it
     start: str | None = None  #: the commit its workspace begins with, where that is not its base
     continues: str | None = None  #: the attempt whose workspace and session this one goes on with
@@ -44,6 +46,7 @@ class AttemptRecord(Struct, kw_only=True):
     resumes: bool = False  #: its agent can go on with a session
     cost_usd: float | None = None  #: a fixed price
     summary: str = ""  #: what its agent's present session started from
+    waits: str = ""  #: why it has not started yet: other attempts use the money that it needs
     held_by: tuple[str, ...] = ()  #: entries of the inbox whose answers its agent waits for, and does nothing else
     steers: tuple[str, ...] = ()  #: what a person wants besides, and it has not been told yet
     saved: tuple[str, ...] = ()  #: refs that hold work it left beside its branch
@@ -51,6 +54,7 @@ class AttemptRecord(Struct, kw_only=True):
     tree: str = ""
     diff_sha256: str = ""
     receipt: Receipt | None = None
+    evidence: EvidenceDetail | None = None  #: how its work was checked
 
 
 class RunRecord(Struct, kw_only=True):

@@ -30,6 +30,7 @@ class Request(Struct, frozen=True, kw_only=True):
     select: Select | None = None
     scorers: tuple[str, ...] = ()
     judge: str | None = None
+    held_out: str | None = None  #: a folder of this machine whose files are laid over the work for a last check
     read_only: bool = False
     budget_usd: float | None = None
     max_tokens: int | None = None

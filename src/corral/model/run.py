@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from corral.flow import known_as
+from corral.model.evidence import GRADES, Evidence, Grade, Variation
 from corral.model.proof import CheckResult, SandboxReport
 from corral.model.words import Cost, Failure, Status, Tokens
 
@@ -34,10 +35,14 @@ class Attempt(Struct, kw_only=True):
     files_changed: tuple[str, ...] = ()
     insertions: int = 0
     deletions: int = 0
+    not_collected: tuple[str, ...] | UnsetType = UNSET  #: what of its work is on no branch, and why
+    workspace: str | UnsetType = UNSET  #: where that still is
     checks: tuple[CheckResult, ...] = ()
+    evidence: Evidence | None = None  #: None: it is not over, or its checks fail
     sandbox: SandboxReport = SandboxReport()
     scores: dict[str, float] = field(default_factory=dict[str, float])  #: what scorers gave it; more is better
     votes: float | None = None  #: what a blind judge gave it, among those that are proven
+    variation: Variation | UnsetType = UNSET  #: its answers to varied inputs; unset: rivals were not compared by them
     output: Any = None
 
     @property
@@ -53,6 +58,7 @@ class NodeState(Struct, kw_only=True):
     needs: tuple[str, ...] = ()
     winner: str | None = None
     why: str | None = None
+    evidence: Evidence | None = None  #: of its winner
     output: Any = None  #: of a node that reduces the outputs of its items or lanes to one
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
@@ -95,6 +101,12 @@ class Run(Struct, kw_only=True):
     merge: MergeState = MergeState()
     parent: str | None = None  #: the run whose attempt spawned this one
     children: tuple[str, ...] = ()  #: runs that its attempts spawned; cost and tokens are with theirs
+
+    @property
+    def grade(self) -> Grade | None:
+        """How well it is proven: as well as the weakest of its winners; None where none has a grade."""
+        places = [GRADES.index(node.evidence.grade) for node in self.nodes if node.evidence]
+        return GRADES[max(places)] if places else None
 
 
 ENCODER = msgspec.json.Encoder()

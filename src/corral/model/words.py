@@ -19,7 +19,7 @@ OPEN: frozenset[Status] = frozenset({"queued", "running", "paused", "waiting"})
 ErrorClass = Literal[
     "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
-    "budget",
+    "budget", "doubtful",
 ]  # fmt: skip
 
 #: What a shell answers where a program cannot be run, or is not there.
@@ -71,6 +71,7 @@ class Cost(Struct, frozen=True):
     source: CostSource = "unknown"
     reserved_usd: float = 0.0
     disputed: bool | UnsetType = UNSET  #: the agent's word and the meter differ; the larger counts
+    notional: bool | UnsetType = UNSET  #: its agent is logged in with a subscription: priced as by the API, not billed
 
 
 class Failure(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from corral.flow import Node
-from corral.model import Status
+from corral.model import Attempt, Status
 from corral.rules.contest import Halt
 from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 
@@ -36,6 +36,28 @@ class Ask(Struct, frozen=True):
     node: str
 
 
+class Choose(Struct, frozen=True):
+    """A race has no winner that is proven better: the user is asked which of its attempts to take."""
+
+    node: str
+    attempts: tuple[Attempt, ...]
+
+
+class Vary(Struct, frozen=True):
+    """The best of a race are equal so far: they are compared by their answers to varied inputs."""
+
+    node: str
+    attempts: tuple[str, ...]
+
+
+class Lower(Struct, frozen=True):
+    """A second reader says that an attempt works around its checks."""
+
+    node: str
+    attempt: str
+    reason: str
+
+
 class Land(Struct, frozen=True):
     """A merge is reached."""
 
@@ -49,7 +71,7 @@ class Finish(Struct, frozen=True):
     reason: str | None = None
 
 
-Action = Begin | GoOn | Halt | Settle | Expand | Ask | Land | Park | WaitUntil | Finish
+Action = Begin | GoOn | Halt | Settle | Expand | Ask | Choose | Vary | Lower | Land | Park | WaitUntil | Finish
 
 
 class Limits(Struct, frozen=True, kw_only=True):

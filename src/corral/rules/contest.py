@@ -8,10 +8,11 @@ from msgspec import Struct, structs
 
 from corral.flow import Node
 from corral.model import Attempt, AttemptRecord, Status
-from corral.rules import judging, racing, select
+from corral.rules import judging, racing, select, variation
 from corral.rules.lanes import Over
 from corral.rules.racing import Race
 
+VARIED = ("held-out", "proven", "unharmed")  #: grades whose best are compared by varied inputs
 LOOK_AGAIN_SECONDS = 1.0  #: while something is proven and others spend money
 
 
@@ -40,6 +41,7 @@ def race(node: Node, tries: Sequence[AttemptRecord], over: Sequence[Over], spent
         over=finalists(over),
         at_work=[each for each in tries if each.lane >= 0 and each.phase != "over" and each.attempt.id not in ended],
         how=node.select,
+        grade="proven" if node.task.checks else "unchecked",
         scored=bool(node.scorers or node.judge),
         budget_usd=node.task.budget_usd,
         spent_usd=spent_usd,
@@ -73,6 +75,29 @@ def decide(node: Node, over: Sequence[Over], judged: Sequence[AttemptRecord]) ->
         return None
     unheard = "; the judge gave no clear answer" if judged and not votes else ""
     return Decided(status="done", winner=ranking.winner, why=ranking.why + unheard, votes=votes)
+
+
+def tie(node: Node, over: Sequence[Over], judged: Sequence[AttemptRecord]) -> tuple[Attempt, ...]:
+    """Return the attempts of a race among which only the user can choose: none is proven better than the others."""
+    if not node.rivals or node.select != "evidence":
+        return ()
+    votes = judging.votes(survivors(over), judged) if judged else {}
+    found = {each.id: structs.replace(each, votes=votes.get(each.id)) for each in finalists(over)}
+    trees = {each.last.attempt.id: each.last.tree for each in over if each.last}
+    return tuple(found[name] for name in select.undecided(list(found.values()), trees))
+
+
+def to_vary(node: Node, over: Sequence[Over]) -> tuple[str, ...]:
+    """Return the attempts to compare by varied inputs: the best, where they are equal so far and their work differs."""
+    if not node.rivals or node.select != "evidence" or node.judge or node.scorers or not node.task.checks:
+        return ()
+    equal = select.equals(finalists(over))
+    trees = {each.last.attempt.id: each.last.tree for each in over if each.last}
+    if len(select.distinct(equal, trees)) < 2 or select.grade_of(equal[0]) not in VARIED:
+        return ()
+    python = any(path.endswith(".py") for each in equal for path in each.files_changed)
+    asked = all(variation.of(each) for each in equal)
+    return tuple(each.id for each in equal) if python and not asked else ()
 
 
 def none_good(over: Sequence[Over]) -> tuple[Status, str]:

@@ -1,23 +1,12 @@
-"""What checks prove: which failures are new, which are old, which are chance, and which tests are gone."""
+"""What checks prove: which failures are new, which are old, which are chance."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from msgspec import structs
 
 from corral.model import CheckResult, Sighting, Tally
-
-#: Files that say which tests are run; the names alone, as they may lie in any folder.
-STEERING = frozenset({
-    "package.json", "pyproject.toml", "setup.cfg", "pytest.ini", ".pytest.ini", "tox.ini", "conftest.py", "noxfile.py",
-    "Makefile", "makefile", "GNUmakefile", "justfile", "Cargo.toml", "go.mod", "build.gradle", "build.gradle.kts",
-    "pom.xml", "phpunit.xml", ".rspec", "Rakefile", "deno.json", ".mocharc.json", ".mocharc.js", ".mocharc.yml",
-})  # fmt: skip
-TESTS = re.compile(r"\btests?\b|pytest|unittest|jest|vitest|mocha|\btox\b|\bnox\b|rspec|phpunit|ctest|\bprove\b|junit")
-STEERING_STEMS = ("jest.config", "vitest.config", "karma.conf", "playwright.config")
 
 
 def sighting(result: CheckResult) -> Sighting:
@@ -76,34 +65,6 @@ def lost(result: CheckResult) -> int:
         return 0
     now = ran(result.tests)
     return before if now is None else max(0, before - now)
-
-
-def missing(result: CheckResult, changed: Sequence[str]) -> CheckResult:
-    """Refuse a check that passes because its tests do not run any more; `changed` are the files the work touched.
-
-    Fewer tests alone prove nothing: tests made from what they find may rightly become fewer. None at all, or fewer
-    where a file was touched that says which are run, is another matter.
-    """
-    gone = lost(result)
-    if not gone or not result.passed or result.before is None:
-        return result
-    steering = [path for path in changed if steers(path)]
-    before, now = ran(result.before.tests), ran(result.tests) or 0
-    if now and not steering:
-        return result
-    why = f", and {', '.join(steering[:3])} changed" if steering else ""
-    return structs.replace(result, note=f"`{result.command}` ran {now} tests; at the base it was {before}{why}")
-
-
-def tests(command: str) -> bool:
-    """Tell whether a command looks like one that runs tests: then it should tell of some, if it did at the base."""
-    return TESTS.search(command) is not None
-
-
-def steers(path: str) -> bool:
-    """Tell whether a file says which tests are run."""
-    name = PurePosixPath(path).name
-    return name in STEERING or name.startswith(STEERING_STEMS)
 
 
 def told(result: CheckResult) -> str | None:

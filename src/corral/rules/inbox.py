@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from corral.model import YES_NO, Entry, Question, RunPlan
+from corral.flow import agent_and_model
+from corral.model import YES_NO, Attempt, Entry, Question, RunPlan
 from corral.money import Limit
-from corral.rules import budget
+from corral.rules import budget, variation
 from corral.serving import AccessScope
 
 DAY = 86400.0
 UNANSWERED = "nobody answered: decide it yourself"
+NO_WINNER = "none"  #: of a race: the answer that takes no attempt
 SHORT = {"y": "yes", "n": "no"}
 
 
@@ -30,7 +32,7 @@ def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) 
     """Return what a token must be allowed to do to give this answer: what follows from it may be more than the run."""
     if entry.about == "merge":
         return "merge"
-    if entry.about == "gate":
+    if entry.about in ("gate", "choice"):
         lands = plan.merge == "auto" or any(node.kind == "merge" for node in plan.flow.nodes)
         return "merge" if lands else "run"
     if entry.about != "budget" or understood(entry.choices, words) == budget.STOP:
@@ -60,6 +62,39 @@ def gate(about: tuple[str, str, int], text: str, default: str, deadline: float) 
         default=default,
         deadline=deadline,
     )
+
+
+def choice(about: tuple[str, str], attempts: Sequence[Attempt], deadline: float) -> Question:
+    """Ask which attempt of a race to take where none is proven better; `about` is its run and node."""
+    run, node = about
+    names = ", ".join(f"{each.id} ({agent_and_model(each.agent, each.model)})" for each in attempts)
+    differ = f"{words}; " if (words := variation.dispute(attempts)) else ""
+    sizes = "; ".join(f"{each.id} +{each.insertions} -{each.deletions}" for each in attempts)
+    return Question(
+        key=f"{run}/{node}/choice/" + "+".join(each.id.rpartition("-")[2] for each in attempts),
+        run=run,
+        node=node,
+        kind="approval",
+        about="choice",
+        text=f"none is proven better: {differ}choose one of {names}",
+        context=f"{sizes}. {_why_asked(attempts)}"
+        f" Compare them: corral compare {run}. If nobody answers: no winner, and the work stays on its branches",
+        choices=(*(each.id for each in attempts), NO_WINNER),
+        default=NO_WINNER,
+        deadline=deadline,
+    )
+
+
+def _why_asked(attempts: Sequence[Attempt]) -> str:
+    if variation.split(attempts):
+        return "Their checks pass, but they answer varied inputs of the tests differently, and no majority agrees."
+    return "Their checks pass with and without the change, so they do not say which is right."
+
+
+def no_winner(entry: Entry) -> str:
+    """Say why a race that waited for a choice has no winner."""
+    who = "nobody chose one by the deadline" if entry.answered_by == "deadline" else f"{entry.answered_by} chose none"
+    return f"none is proven better, and {who}: {', '.join(entry.choices[:-1])}"
 
 
 def parked(run: str, node: str, reason: str, until: float | None, now: float) -> Question:

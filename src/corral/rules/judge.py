@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct, structs
 
 from corral.events import Ended
 from corral.flow import Task
-from corral.model import NOT_STARTED, NOT_STARTED_HINT, Attempt, CheckResult, Failure, Status, Violation
+from corral.model import (
+    GRADES,
+    NOT_STARTED,
+    NOT_STARTED_HINT,
+    Attempt,
+    CheckResult,
+    Failure,
+    Grade,
+    Status,
+    Violation,
+)
 from corral.rules import output
 
 USED_UP: dict[str, Failure] = {
@@ -178,56 +187,19 @@ def of_work(
     )
 
 
-#: What a check's program takes its orders from: changed, the check is another one.
-ORDERS = {
-    "make": ("Makefile", "makefile", "GNUmakefile"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml"),
-    "rake": ("Rakefile",),
-    "tox": ("tox.ini",),
-    "nox": ("noxfile.py",),
-}
-#: Python runs these unasked before anything else.
-UNASKED = ("sitecustomize.py", "usercustomize.py")
-
-
-def guarded_by(checks: Sequence[str], task: Task, changed: Sequence[str], added: Sequence[str] = ()) -> list[str]:
-    """Return files whose change could make a check pass without the work being good.
-
-    Of what existed at the base and was changed: files that a check's command names or takes its orders from, and
-    tests by the usual patterns. Of what was added: modules that stand in the way of what the command names. None
-    where the task is about tests, nor those the task itself names.
-    """
-    if task.type == "test":
-        return []
-    words = [word.strip("\"'").removeprefix("./") for check in checks for word in check.split()]
-    named = {*words, *(file for word in words for file in ORDERS.get(word, ()))}
-    own = [path for path in changed if path in named or _inside(path, named) or is_test(path)]
-    shadows = {f"{word}.py" for word in words} | {f"{word}/__init__.py" for word in words}
-    new = [path for path in added if path in shadows or PurePosixPath(path).name in UNASKED]
-    return [path for path in (*own, *new) if not named_in(task, path)]
-
-
-def is_test(path: str) -> bool:
-    """Tell a test by the usual patterns."""
-    file = PurePosixPath(path)
-    name, stem = file.name, file.stem
-    folders = {part.lower() for part in file.parts[:-1]}
-    return (
-        bool(folders & {"test", "tests", "__tests__", "spec", "specs", "testdata"})
-        or name in ("conftest.py", "pytest.ini", "tox.ini")
-        or stem.startswith("test_")
-        or stem.endswith(("_test", "_spec", ".test", ".spec", "Test", "Tests", "Spec"))
+def of_evidence(verdict: Verdict, attempt: Attempt, require: Grade, task: Task, *, gives_output: bool) -> Verdict:
+    """Judge work whose checks pass by how well it is proven; answers are not asked for more than that they fit."""
+    evidence = attempt.evidence
+    if evidence is None:
+        return verdict
+    exempt = task.read_only or gives_output
+    if evidence.grade != "doubtful" and (exempt or GRADES.index(evidence.grade) <= GRADES.index(require)):
+        return verdict
+    run = attempt.id.partition("-")[0]
+    hint = (
+        f"corral evidence {run} {attempt.id} shows why; to take it all the same: corral merge {run} --pick {attempt.id}"
     )
-
-
-def _inside(path: str, named: set[str]) -> bool:
-    return any(
-        folder.rstrip("/") in {str(parent) for parent in PurePosixPath(path).parents} - {"."} for folder in named
-    )
-
-
-def named_in(task: Task, path: str) -> bool:
-    """Tell whether the task names a file, by its path or its name, as a whole word."""
-    words = {*re.findall(r"[\w./-]*\w", task.prompt), *task.files}
-    return bool({word.removeprefix("./") for word in words} & {path, PurePosixPath(path).name})
+    words = "; ".join(evidence.reasons[:3])
+    if evidence.grade != "doubtful":
+        words = f"it is only {evidence.grade}, and [evidence] require is {require}: {words}"
+    return Verdict("failed", Failure("doubtful", words, hint))

@@ -15,6 +15,7 @@ LANES = (-1, -2)  #: where the judge's two attempts stand: beside the race, not 
 MOST_INLINE = 60_000  #: characters of all changes in the prompt; longer ones are given as files
 MOST_PATCH = 400_000  #: of one change
 LETTERS = "ABCDEFGHIJKLMNOP"
+Brief = tuple[str, tuple[tuple[str, str], ...]]  #: a prompt, and files for the HOME of its reader
 
 ASKED = """You compare {count} changes that were made for the same task. You do not know who made them; each passes
 all checks. Judge only what the changes do: is it right, whole, simple, in the manner of the code around it, and free of
@@ -41,16 +42,27 @@ def lane_node(node: Node, judge: AgentChoice) -> Node:
     return Node(id=node.id, task=task, agent=judge)
 
 
+def judge_of(node: Node) -> AgentChoice | None:
+    """Return who compares the attempts of a node; the second reader does where nobody else is named."""
+    return node.judge or node.reader
+
+
 def shown(survivors: Sequence[Attempt], lane: int) -> tuple[str, ...]:
     """Return the attempts in the order in which the judge sees them: the second time the other way round."""
     names = sorted((each.id for each in survivors), key=lambda name: (len(name), name))
     return tuple(names if lane == LANES[0] else reversed(names))
 
 
-def brief(task: str, patches: Sequence[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def brief(task: str, patches: Sequence[str]) -> Brief:
     """Return what the judge is told, and files for its HOME where the changes are too long for that."""
+    example = msgspec.json.encode({"order": list(reversed(LETTERS[: len(patches)]))}).decode()
+    words, files = laid_out(patches)
+    return ASKED.format(count=len(patches), task=task, shown=words, example=example), files
+
+
+def laid_out(patches: Sequence[str]) -> Brief:
+    """Return changes as a prompt shows them, and files where they are too long for that."""
     labels = LETTERS[: len(patches)]
-    example = msgspec.json.encode({"order": list(reversed(labels))}).decode()
     cut = [patch if len(patch) <= MOST_PATCH else patch[:MOST_PATCH] + "\n[the rest is cut]\n" for patch in patches]
     files: tuple[tuple[str, str], ...] = ()
     if sum(map(len, cut)) <= MOST_INLINE:
@@ -60,7 +72,7 @@ def brief(task: str, patches: Sequence[str]) -> tuple[str, tuple[tuple[str, str]
     else:
         files = tuple((f"changes/{label}.patch", patch) for label, patch in zip(labels, cut, strict=True))
         words = "The changes are in these files: " + ", ".join(f"~/{name}" for name, _ in files)
-    return ASKED.format(count=len(patches), task=task, shown=words, example=example), files
+    return words, files
 
 
 def votes(survivors: Sequence[Attempt], judged: Sequence[AttemptRecord]) -> dict[str, float]:
@@ -71,6 +83,8 @@ def votes(survivors: Sequence[Attempt], judged: Sequence[AttemptRecord]) -> dict
     points = {each.id: 0.0 for each in survivors}
     heard = 0
     for record in judged:
+        if record.lane not in LANES:
+            continue
         names = record.candidates
         order = read(record.attempt.output, len(names)) if record.attempt.status == "done" else ()
         if not order or {*names} != {*points}:

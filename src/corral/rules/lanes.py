@@ -146,7 +146,7 @@ def _is_round(attempt: Attempt, *, command: bool) -> bool:
 
 
 def _not_accepted(attempt: Attempt) -> bool:
-    return attempt.error is not None and attempt.error.kind in ("check_failed", "no_change", "bad_output")
+    return attempt.error is not None and attempt.error.kind in ("check_failed", "doubtful", "no_change", "bad_output")
 
 
 def _failure(attempt: Attempt) -> tuple[str, str]:

@@ -22,7 +22,7 @@ def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
     if pick is not None:
         return [_picked(run, pick)]
     if run.status in OPEN:
-        raise BadRequest(f"run {run.run} is not over: {run.status}", hint=f"wait for it: corral logs -f {run.run}")
+        raise _not_over(run, f"run {run.run} is not over: {run.status}")
     won = [(node, each) for node in run.nodes for each in node.attempts if each.id == node.winner and each.commit]
     if run.status != "done" or not won:
         with_work = [each.id for node in run.nodes for each in node.attempts if each.commit]
@@ -30,6 +30,22 @@ def chosen(run: Run, pick: str | None) -> list[tuple[NodeState, Attempt]]:
         hint = f"look, then choose: corral merge {run.run} --pick {with_work[-1]}" if with_work else ""
         raise BadRequest(f"there is nothing to merge: {why}", hint=hint)
     return won
+
+
+def overridden(run: Run, pick: str) -> str:
+    """Say what a picked attempt was refused for; nothing where it was not."""
+    _, attempt = _picked(run, pick)
+    if attempt.status == "done" or attempt.error is None:
+        return ""
+    return f"{attempt.id} is {attempt.status} and merged as you picked it; it was refused: {attempt.error.message}"
+
+
+def _not_over(run: Run, words: str) -> BadRequest:
+    """Say what a run that is not over needs: time, or somebody who drives it."""
+    if run.status in OPEN and run.reason and "corral resume" in run.reason:  # nobody drives it
+        ways = f"go on with it: corral resume {run.run}; or end it: corral stop {run.run}"
+        return BadRequest(f"{words}, and {run.reason}", hint=ways)
+    return BadRequest(words, hint=f"wait for it: corral logs -f {run.run}")
 
 
 def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
@@ -45,10 +61,19 @@ def _picked(run: Run, pick: str) -> tuple[NodeState, Attempt]:
         raise BadRequest(f"several attempts are `{pick}`: {fit}", hint="say the number of the one that is meant")
     node, attempt = found[0]
     if attempt.status in OPEN:
-        raise BadRequest(f"attempt {attempt.id} is not over: {attempt.status}")
+        raise _not_over(run, f"attempt {attempt.id} is not over: {attempt.status}")
     if not attempt.commit:
         raise BadRequest(f"attempt {attempt.id} changed nothing", hint=f"it has: {names}")
     return node, attempt
+
+
+def attempt_named(run: Run, name: str, among: Sequence[str]) -> str | None:
+    """Return which of some attempts a user means: by id, number, or agent; None: none, or several."""
+    pairs = [each for node in run.nodes for each in node.attempts if each.id in among]
+    said = name.strip()
+    found = [each for each in pairs if said in (each.id, _number(each.id))]
+    found = found or [each for each in pairs if said in _spoken(each)]
+    return found[0].id if len(found) == 1 else None
 
 
 def _number(attempt: str) -> str:

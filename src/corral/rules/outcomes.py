@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from corral.flow import Node
 from corral.model import Attempt, AttemptRecord
-from corral.rules import contest
+from corral.rules import contest, judging, second_reader
 from corral.rules.actions import Finish, Settle
 from corral.rules.lanes import Over
 from corral.rules.progress import Progress
@@ -16,10 +16,13 @@ UNPROVEN = "no check was asked for; no files changed"
 
 def of_lanes(node: Node, over: Sequence[Over], tries: Sequence[AttemptRecord], stopping: str | None) -> Settle:
     """Settle a node whose lanes have all come to their ends."""
-    judged = [each for each in tries if each.lane < 0]
-    if found := contest.decide(node, over, judged):
+    judged = [each for each in tries if each.lane in judging.LANES]
+    open_tie = stopping and contest.tie(node, over, judged)  # the user stopped it instead of choosing
+    if not open_tie and (found := contest.decide(node, over, judged)):
         best = next(each for each in contest.finalists(over) if each.id == found.winner)
         words = found.why if node.rivals else why(best)
+        if words is not None and (unread := second_reader.notes(best.id, tries)):
+            words += f"; {unread}"
         return Settle(node.id, "done", winner=found.winner, why=words, votes=found.votes)
     if stopping:
         return Settle(node.id, "stopped", stopping)

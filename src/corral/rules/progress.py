@@ -49,7 +49,8 @@ class Progress:
     def node_of(self, record: AttemptRecord) -> Node:
         """Return the node that an attempt works on; a judge's is another than that of those it compares."""
         node = self.node(record.node)
-        return judging.lane_node(node, node.judge) if record.lane < 0 and node.judge else node
+        agent = judging.judge_of(node) if record.lane in judging.LANES else node.reader if record.lane < 0 else None
+        return judging.lane_node(node, agent) if agent else node
 
     def _task(self, node: Node) -> Task:
         told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
@@ -100,7 +101,8 @@ class Progress:
             return None
         end = self.ends.get(name)
         winner = end.winner if end else None
-        return next((record for record in reversed(tries) if record.attempt.id == winner), tries[-1])
+        own = [record for record in tries if record.lane >= 0] or tries  # a judge's word is no work
+        return next((record for record in reversed(own) if record.attempt.id == winner), own[-1])
 
     def record(self, attempt: str, node: str) -> AttemptRecord | None:
         return next((each for each in self.tries.get(node, ()) if each.attempt.id == attempt), None)
@@ -150,7 +152,9 @@ class Progress:
 
 def _plain(flow: Flow, asking: Sequence[Node]) -> frozenset[str]:
     """Return the nodes of which most flows are made: one agent, once, and nothing to ask before."""
-    plain = frozenset([node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals])
+    plain = frozenset(
+        [node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals and not node.reader]
+    )
     return plain.difference([node.id for node in asking]) if asking else plain
 
 

@@ -58,7 +58,7 @@ def feedback(failed: Attempt) -> str:
         words = bad[0].note or f"`{bad[0].command}` ended with {bad[0].exit_code}"
         output = bad[0].output[-MOST_OUTPUT:].strip()
         return f"An earlier try at this was not accepted: {words}." + (f" It printed:\n\n{output}" if output else "")
-    if failed.error and failed.error.kind in ("no_change", "bad_output"):
+    if failed.error and failed.error.kind in ("no_change", "bad_output", "doubtful"):
         return f"An earlier try at this was not accepted: {failed.error.message}."
     return ""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from corral.model import Attempt, AttemptRecord
+from corral.model import GRADES, Attempt, AttemptRecord, Evidence, Grade
 from corral.rules import select
 from corral.rules.select import How
 
@@ -19,6 +19,7 @@ class Race(Struct, frozen=True, kw_only=True):
     over: Sequence[Attempt]  #: the last try of each lane that has come to its end
     at_work: Sequence[AttemptRecord]
     how: How = "evidence"
+    grade: Grade = "proven"  #: the best that one at work can still reach
     scored: bool = False  #: a scorer or a judge has a say: nobody knows yet what they will say
     budget_usd: float | None = None
     spent_usd: float = 0.0
@@ -26,7 +27,7 @@ class Race(Struct, frozen=True, kw_only=True):
 
 
 def best(race: Race) -> Attempt | None:
-    """Return the best of those that have arrived, if it is proven."""
+    """Return the best of those that have arrived, if it is done."""
     ranking = select.rank(race.over, race.how)
     return next((each for each in race.over if each.id == ranking.winner), None)
 
@@ -37,10 +38,21 @@ def decided(race: Race) -> str | None:
     if first is None:
         return None
     if race.how == "first":
-        return f"{first.id} is proven, and the first"
-    if race.budget_usd is not None and race.spent_usd >= NEARLY * race.budget_usd:
-        return f"{first.id} is proven, and ${race.spent_usd:.4g} of ${race.budget_usd:g} are spent"
+        return f"{first.id} is {_word(first)}, and the first"
+    nearly = race.budget_usd is not None and race.spent_usd >= NEARLY * race.budget_usd
+    if nearly and (race.how != "evidence" or _unbeaten(first, race)):
+        return f"{first.id} is {_word(first)}, and ${race.spent_usd:.4g} of ${race.budget_usd:g} are spent"
     return None
+
+
+def _word(first: Attempt) -> str:
+    return select.grade_of(first) or "proven"
+
+
+def _unbeaten(first: Attempt, race: Race) -> bool:
+    """Tell whether nobody at work can reach a better grade."""
+    grade = select.grade_of(first)
+    return grade is None or GRADES.index(grade) <= GRADES.index(race.grade)
 
 
 def to_stop(race: Race) -> dict[str, str]:
@@ -51,7 +63,7 @@ def to_stop(race: Race) -> dict[str, str]:
     if first is None:
         return {}
     return {
-        record.attempt.id: f"{first.id} is proven, and this one cannot do better any more"
+        record.attempt.id: f"{first.id} is {_word(first)}, and this one cannot do better any more"
         for record in race.at_work
         if beaten(first, record, race)
     }
@@ -61,7 +73,13 @@ def beaten(first: Attempt, record: AttemptRecord, race: Race) -> bool:
     """Tell whether even the best that an attempt at work could still become is worse than a proven one."""
     if race.scored and race.how == "evidence":
         return False
-    return select.key(first, race.how) < select.key(at_best(record, race.now), race.how)
+    if race.how == "evidence" and select.grade_of(first) == "unharmed":
+        return False  # size, cost and time decide nothing among those that are not proven
+    best_grade = GRADES[min(GRADES.index(each) for each in (race.grade, select.grade_of(first) or race.grade))]
+    hoped = structs.replace(
+        at_best(record, race.now), evidence=Evidence(grade=best_grade) if first.evidence is not None else None
+    )
+    return select.key(first, race.how) < select.key(hoped, race.how)
 
 
 def at_best(record: AttemptRecord, now: float) -> Attempt:

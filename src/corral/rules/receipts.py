@@ -7,9 +7,9 @@ import hmac
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
-from corral.model import ENCODER, Attempt, CheckResult, Receipt
+from corral.model import ENCODER, Attempt, CheckResult, Evidence, Receipt
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -24,6 +24,7 @@ class Found(Struct, frozen=True, kw_only=True):
     task_sha256: str | None = None  #: None: the task's text was filled in as it ran
     key: bytes | None = None
     again: tuple[CheckResult, ...] | None = None  #: the checks, run once more
+    graded_again: Evidence | None = None  #: the grade they come to now; None: they fail, or were not run
 
 
 class Point(Struct, frozen=True):
@@ -93,7 +94,19 @@ def _points(receipt: Receipt, found: Found) -> list[Point]:
         points.append(_same("task", receipt.task_sha256, found.task_sha256))
     if found.again is not None:
         points += _checked(receipt.checks, found.again)
+        points += _graded(receipt, found)
     return points
+
+
+def _graded(receipt: Receipt, found: Found) -> list[Point]:
+    """Compare the grade with what the same runs come to now; a receipt of an older version has none."""
+    if receipt.evidence is UNSET:
+        return []
+    now = found.graded_again.grade if found.graded_again else "none: a check fails"
+    holds = now == receipt.evidence.grade
+    reasons = "; ".join(found.graded_again.reasons[:2]) if found.graded_again else ""
+    words = f"it is {now}" if holds else f"the receipt says {receipt.evidence.grade}, it is {now}"
+    return [Point("evidence", holds=holds, words=words + (f": {reasons}" if reasons and not holds else ""))]
 
 
 def _same(what: str, said: str, now: str | None) -> Point:
@@ -113,6 +126,7 @@ def _noted(receipt: Receipt, found: Found) -> Point:
 def _recorded(receipt: Receipt, attempt: Attempt) -> Point:
     names = ("status", "commit", "agent", "checks", "cost", "tokens", "sandbox")
     other = [name for name in names if getattr(attempt, name) != getattr(receipt, name)]
+    other += ["evidence"] if receipt.evidence is not UNSET and attempt.evidence != receipt.evidence else []
     words = f"the run document says something else about: {', '.join(other)}" if other else ""
     return Point("record", holds=not other, words=words)
 

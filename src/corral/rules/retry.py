@@ -11,10 +11,10 @@ from corral.model import Attempt, ErrorClass, RetryPolicy, Status
 PASSING: frozenset[ErrorClass] = frozenset({"rate_limit", "overloaded", "network", "crash", "bad_output"})
 #: The same again would cost the same and most likely end the same: only when the person asks for tries.
 IF_ASKED: frozenset[ErrorClass] = frozenset(
-    {"check_failed", "no_change", "denied", "memory", "processes", "flood", "context_too_long"}
+    {"check_failed", "doubtful", "no_change", "denied", "memory", "processes", "flood", "context_too_long"}
 )
 #: No need to wait before these: nothing outside has to recover.
-AT_ONCE: frozenset[ErrorClass] = frozenset({"check_failed", "no_change", "bad_output", "denied"})
+AT_ONCE: frozenset[ErrorClass] = frozenset({"check_failed", "doubtful", "no_change", "bad_output", "denied"})
 ENDS: frozenset[Status] = frozenset({"done", "stopped", "over_budget", "skipped", "limited"})
 
 

@@ -159,6 +159,10 @@ class Schedule:
 
     def release(self, node: str) -> None:
         self._held.discard(node)
+        self.look(node)
+
+    def look(self, node: str) -> None:
+        """Decide about a node once more: something about its attempts is known now that was not."""
         if node not in self._progress.ends:
             self._look[node] = None
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from corral.flow import Select as How
-from corral.model import Attempt
-from corral.rules import evidence
+from corral.model import GRADES, Attempt, Grade
+from corral.rules import evidence, variation
 
 ALWAYS_FINE = ("net", "tried")  #: violations that did no harm
 
@@ -35,6 +35,17 @@ class Criterion(Struct, frozen=True):
 def proven(attempt: Attempt) -> bool:
     """Tell whether it is done; nothing less ever wins."""
     return attempt.status == "done" and all(check.passed for check in attempt.checks)
+
+
+def grade_of(attempt: Attempt) -> Grade | None:
+    """Return how well its work is proven; None where that was never found out."""
+    return attempt.evidence.grade if attempt.evidence else None
+
+
+def _grade(attempt: Attempt) -> int:
+    """Return the place of its grade, the best first; runs of before grades have none, and are all alike."""
+    grade = grade_of(attempt)
+    return GRADES.index("unchecked" if grade is None else grade)
 
 
 def _outside(attempt: Attempt) -> int:
@@ -66,8 +77,12 @@ def _money(usd: float) -> str:
     return "unknown" if math.isinf(usd) else f"${usd:.4g}"
 
 
-PROVEN = Criterion(
-    "proven", lambda each: not proven(each), "the only one that is proven", lambda _own, _other: "not proven"
+PROVEN = Criterion("done", lambda each: not proven(each), "the only one that is done", lambda _own, _other: "not done")
+GRADE = Criterion(
+    "evidence",
+    _grade,
+    "the best evidence",
+    lambda own, other: f"weaker evidence: {GRADES[int(own)]}, against {GRADES[int(other)]}",
 )
 NEW = Criterion(
     "new failures",
@@ -112,6 +127,12 @@ VOTES = Criterion(
     "preferred by the judge",
     lambda own, other: f"the judge gave it {-own:g}, against {-other:g}",
 )
+AGREES = Criterion(
+    "varied inputs",
+    variation.lost,
+    "most rivals agree with it on varied inputs",
+    lambda _own, _other: "differs from most rivals on varied inputs",
+)
 SIZE = Criterion(
     "size",
     lambda each: each.insertions + each.deletions,
@@ -133,7 +154,7 @@ OUTPUT = Criterion(
 )
 
 BY: Mapping[How, Sequence[Criterion]] = {
-    "evidence": (PROVEN, NOTHING, NEW, SCOPE, FAILED, DOUBTS, OLD, SCORE, VOTES, SIZE, COST, TIME),
+    "evidence": (PROVEN, GRADE, NOTHING, NEW, SCOPE, FAILED, DOUBTS, OLD, SCORE, VOTES, AGREES, SIZE, COST, TIME),
     "cheapest": (PROVEN, COST, OUTPUT),
     "first": (PROVEN, TIME, COST),
 }
@@ -163,6 +184,35 @@ def rank(candidates: Sequence[Attempt], how: How = "evidence") -> Ranking:
     return Ranking(order=tuple(each.id for each in ranked), winner=best.id if best else None, why=why, reasons=reasons)
 
 
+def undecided(candidates: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the attempts between which nothing but size, cost and time would decide, though none is proven.
+
+    Checks that pass with and without the work do not say which is right: then the smallest change is often the one
+    that did least. The same holds where they answer varied inputs differently and no majority agrees. Those whose
+    trees are the same are one: `trees` are theirs by attempt.
+    """
+    equal = equals(candidates)
+    if not equal or not (grade_of(equal[0]) == "unharmed" or variation.split(equal)):
+        return ()
+    return distinct(equal, trees)
+
+
+def equals(candidates: Sequence[Attempt]) -> list[Attempt]:
+    """Return the best, and those that only size, cost and time put behind it; none if none is done."""
+    ranked = sorted(candidates, key=lambda each: (key(each), _place(each.id), each.id))
+    if not ranked or not proven(ranked[0]):
+        return []
+    decisive = BY["evidence"].index(SIZE)
+    return [each for each in ranked if key(each)[:decisive] == key(ranked[0])[:decisive]]
+
+
+def distinct(equal: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+    """Return one attempt for each tree, if there are several."""
+    by_tree = {trees.get(each.id) or each.id: each.id for each in reversed(equal)}
+    names = tuple(sorted(by_tree.values(), key=lambda name: (_place(name), name)))  # by number: no order is a hint
+    return names if len(names) > 1 else ()
+
+
 def _place(name: str) -> tuple[int, str]:
     number = name.rpartition("-")[2]
     return (int(number), "") if number.isascii() and number.isdigit() else (0, number)
@@ -182,6 +232,8 @@ def _behind(attempt: Attempt, ahead: Attempt, how: How) -> str:
     criterion, mine, theirs = found
     if criterion is PROVEN:
         return not_proven(attempt)
+    if criterion is AGREES:
+        return variation.difference(attempt)
     return criterion.words(mine, theirs)
 
 
@@ -190,6 +242,10 @@ def _why(best: Attempt, others: Sequence[Attempt], how: How) -> str:
     if not others:
         return checks
     found = _deciding(best, others[0], how)
+    agreement = variation.agreement(best) if how == "evidence" else ""
+    if agreement and found and found[0] is AGREES:
+        return f"{checks}; {agreement}"
+    checks += f"; {agreement}" if agreement else ""
     return f"{checks}; {found[0].best if found else 'the first of equals'}"
 
 

@@ -29,7 +29,7 @@ def pair(rules: ToolboxRules, giver: str, taker: str) -> None:
 
 
 def budget(rules: ToolboxRules, standing: Standing, asked_usd: float) -> float | None:
-    """Return what a child may spend: what was asked for, within what the attempt has left; None: no limit."""
+    """Return what a child is promised: what was asked for; None: it shares what the attempt has left."""
     if not rules.children:
         raise BadRequest("children are not allowed here", hint="[toolbox] children = 0 says so")
     if standing.depth >= rules.depth:
@@ -41,4 +41,4 @@ def budget(rules: ToolboxRules, standing: Standing, asked_usd: float) -> float |
         raise BadRequest("there is no money left for a child")
     if left is not None and asked_usd > left:
         raise BadRequest(f"a child for ${asked_usd:.2f}: only ${left:.2f} are left")
-    return asked_usd or left
+    return asked_usd or None

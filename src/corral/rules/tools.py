@@ -124,7 +124,7 @@ class SpawnTask(Struct, frozen=True, forbid_unknown_fields=True):
     role: Optional = ""
     agent: Annotated[str, Meta(max_length=200, description="NAME or NAME:MODEL; left out: the same as you.")] = ""
     reason: Annotated[str, Meta(max_length=500)] = ""
-    budget_usd: Annotated[float, Meta(ge=0, le=1e6, description="Left out: all that you have left.")] = 0.0
+    budget_usd: Annotated[float, Meta(ge=0, le=1e6, description="Left out: it shares what you have left.")] = 0.0
     read_only: bool = False
 
 

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
-from corral.flow import Node
+from corral.flow import AgentChoice, Node
 from corral.model import Attempt, AttemptRecord, RetryPolicy
-from corral.rules import contest, judging, lanes, outcomes, racing
-from corral.rules.actions import Action, Settle
+from corral.rules import contest, judging, lanes, outcomes, racing, second_reader
+from corral.rules.actions import Action, Choose, Lower, Settle, Vary
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.lanes import Begin, GoOn, Lane, Over, Park, WaitUntil
 from corral.rules.progress import Progress, result_of
 from corral.rules.seats import Seats
 
-Undecided = Begin | GoOn | WaitUntil | Park | None  #: what a lane does that has not come to its end
+Undecided = Begin | GoOn | WaitUntil | Park | Lower | None  #: what a lane does that has not come to its end
 
 
 class Moment(Struct, frozen=True):
@@ -60,6 +60,8 @@ class Work:
             lane = self._lane(node, place, tries, at)
             lane = structs.replace(lane, agent=agent)
             found = lanes.decide(lane, driven=self._seats.driven, stopping=bool(at.stopping), now=at.now)
+            if isinstance(found, Over) and found.last and not at.stopping:
+                found = self._read(node, lane, found, at)
             if isinstance(found, Over) and node.repeat and found.last and not at.stopping:
                 found = lanes.next_round(lane, holds=self._until_holds(node, found.last.attempt), now=at.now)
             if isinstance(found, Over):
@@ -70,10 +72,20 @@ class Work:
             waiting = self._raced(node, over, waiting, actions, at.now)
         for _, found in waiting:
             actions += self.act(node, found, at)
-        if waiting:
-            return actions
-        if node.judge and (asked := self._judging(node, over, at)) is not None:
+        return actions if waiting else self._ended(node, over, tries, at)
+
+    def _ended(
+        self, node: Node, over: Sequence[Over], tries: Sequence[AttemptRecord], at: Moment
+    ) -> list[Action] | Settle:
+        """Choose among lanes that have all come to their ends, or do what is needed to choose."""
+        if not at.stopping and (rivals := contest.to_vary(node, over)):
+            return [Vary(node.id, rivals)]
+        judged = [each for each in tries if each.lane in judging.LANES]
+        judge = node.judge or (node.reader if contest.tie(node, over, ()) else None)
+        if judge and (asked := self._judging(node, judge, over, at)) is not None:
             return asked
+        if not at.stopping and (equal := contest.tie(node, over, judged)):
+            return [Choose(node.id, equal)]
         return outcomes.of_lanes(node, over, tries, at.stopping)
 
     def _lane(self, node: Node, place: int, tries: Sequence[AttemptRecord], at: Moment) -> Lane:
@@ -98,7 +110,7 @@ class Work:
                 return [found]
             case GoOn() if at.stopping or self._seats.resume(found.record):
                 return [found]
-            case Park():
+            case Park() | Lower():
                 return [found]
             case _:
                 pass
@@ -118,6 +130,8 @@ class Work:
         actions += contest.halts(node, standing, self._seats.driven)
         if (why := racing.decided(standing)) is not None:
             at_work = {record.lane for record in standing.at_work}
+            readers = [each for each in tries if each.lane <= second_reader.FIRST_LANE and each.phase != "over"]
+            at_work |= {second_reader.FIRST_LANE - each.lane for each in readers}
             over += [
                 Over(lane.tries[-1] if lane.tries else None, why) for lane, _ in waiting if lane.place not in at_work
             ]
@@ -131,17 +145,39 @@ class Work:
             self._looks[node.id] = now + contest.LOOK_AGAIN_SECONDS
             heapq.heappush(self.later, (self._looks[node.id], node.id))
 
-    def _judging(self, node: Node, over: Sequence[Over], at: Moment) -> list[Action] | None:
+    def _read(self, node: Node, lane: Lane, over: Over, at: Moment) -> Over | Undecided:
+        """Ask a second reader about work that is done; return the end of its lane once nothing speaks against it."""
+        last = over.last.attempt if over.last else None
+        if last is None or node.reader is None or not second_reader.wanted(node, last):
+            return over
+        tries = second_reader.tries_of(last.id, self._progress.tries.get(node.id, ()))
+        own = structs.replace(
+            lane,
+            node=second_reader.lane_node(node, node.reader),
+            place=second_reader.lane_of(lane.place),
+            agent=node.reader,
+            tries=tries,
+            allowed_usd=0.0,
+        )
+        found = lanes.decide(own, driven=self._seats.driven, stopping=False, now=at.now)
+        if isinstance(found, Begin):
+            return structs.replace(found, candidates=(last.id,))
+        if not isinstance(found, Over | Park):
+            return found
+        said = second_reader.read(tries[-1]) if tries else None
+        return Lower(node.id, last.id, second_reader.reason_of(said)) if said and said.workaround else over
+
+    def _judging(self, node: Node, judge: AgentChoice, over: Sequence[Over], at: Moment) -> list[Action] | None:
         """Ask a judge about those that are proven; None: there is nothing to ask, or it has answered."""
         found = contest.survivors(over)
-        if node.judge is None or len(found) < 2 or at.stopping:
+        if len(found) < 2 or at.stopping:
             return None
         tries = self._progress.tries.get(node.id, [])
-        work = judging.lane_node(node, node.judge)
+        work = judging.lane_node(node, judge)
         actions: list[Action] = []
         open_lanes = 0
         for place in judging.LANES:
-            lane = structs.replace(self._lane(work, place, tries, at), agent=node.judge, allowed_usd=0.0)
+            lane = structs.replace(self._lane(work, place, tries, at), agent=judge, allowed_usd=0.0)
             decided = lanes.decide(lane, driven=self._seats.driven, stopping=False, now=at.now)
             if isinstance(decided, Over | Park):
                 continue

@@ -9,8 +9,10 @@ import msgspec
 from msgspec import Struct, field
 
 from corral.model import Tally
+from corral.model.evidence import Outcome, Report
 
 _TEST = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
+_VERBOSE = re.compile(r"^--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.MULTILINE)
 _PACKAGE = re.compile(r"^(ok|FAIL)\s+(\S+)\s+(?:\(cached\)|[\d.]+s|\[(?:build|setup) failed\])")
 _NO_TESTS = re.compile(r"^\?\s+\S+\s+\[no test files\]$")
 
@@ -22,6 +24,16 @@ class _Said(Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Said)
+
+
+_OUTCOMES: Mapping[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+
+
+def report(output: str) -> Report | None:
+    """Return the tests that -v prints, by id; parts of a test belong to it."""
+    ends = [(str(end[2]), str(end[1]).lower()) for end in _VERBOSE.finditer(output)]
+    tests: dict[str, Outcome] = {name: _OUTCOMES[end] for name, end in ends if "/" not in name}
+    return Report(runners=("go",), tests=tests, sessions=1) if tests else None
 
 
 def read(output: str) -> Tally | None:

@@ -5,15 +5,43 @@ from __future__ import annotations
 import re
 
 from corral.model import Tally
+from corral.model.evidence import Outcome, Report
 
 _TEST = re.compile(r"^(\s*)(not ok|ok)\b(?:\s+\d+)?(?:\s*-)?\s*(.*?)\s*(?:#\s*((?i:skip|todo))\b.*)?$")
 _PLAN = re.compile(r"^\s*1\.\.\d+(?:\s*#.*)?$")
+_WHOLE = re.compile(r"^1\.\.(\d+)(?:\s*#.*)?$", re.MULTILINE)
+_FIRST = re.compile(r"^(?:not )?ok\b", re.MULTILINE)
 _SPEC = re.compile(r"^ℹ (pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)  # noqa: RUF001 -- as it prints it
 _SPEC_BAD = re.compile(r"^✖ (.+) \([\d.]+m?s\)$", re.MULTILINE)
 
 
+def report(output: str) -> Report | None:
+    """Return its tests by id; fewer than planned is an early end."""
+    found, plans = _tests(output), _WHOLE.findall(output)
+    if not found or not plans:
+        return None
+    words: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+    tests: dict[str, Outcome] = {}
+    for name, end in found:
+        if tests.get(name) != "failed":
+            tests[name] = words[end]
+    planned, ran = sum(map(int, plans)), len(_FIRST.findall(output))
+    missing = (f"{ran} of the {planned} planned tests ran",) if ran < planned else ()
+    return Report(runners=("tap",), tests=tests, sessions=len(plans), unfinished=missing)
+
+
 def read(output: str) -> Tally | None:
     """Count tests that hold no others."""
+    tests = _tests(output)
+    if not tests:
+        return None
+    ends = [end for _, end in tests]
+    failing = tuple(name for name, end in tests if end == "fail")
+    return Tally("tap", ends.count("pass"), ends.count("fail"), ends.count("skip"), failing)
+
+
+def _tests(output: str) -> list[tuple[str, str]]:
+    """Return names and ends of tests that hold no others; without a plan it is no such text."""
     tests: list[tuple[int, str, str]] = []  # how deep, name, end
     planned = in_yaml = False
     for line in output.splitlines():
@@ -33,11 +61,7 @@ def read(output: str) -> Tally | None:
                 if inner
                 else [(depth, test[3] or f"test {len(tests) + 1}", end)]
             )
-    if not tests or not planned:
-        return None
-    ends = [end for _, _, end in tests]
-    failing = tuple(name for _, name, end in tests if end == "fail")
-    return Tally("tap", ends.count("pass"), ends.count("fail"), ends.count("skip"), failing)
+    return [(name, end) for _, name, end in tests] if planned else []
 
 
 def read_spec(output: str) -> Tally | None:

@@ -1,0 +1,124 @@
+"""How well the work of an attempt is proven, and what was seen that says so."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct, field
+
+from corral.model.proof import CheckResult, Tally
+
+Grade = Literal["held-out", "proven", "unharmed", "unchecked", "doubtful"]
+GRADES: tuple[Grade, ...] = get_args(Grade)  #: the best first
+
+Outcome = Literal["passed", "failed", "skipped", "xfailed"]  #: failed: also a test that ended with an error
+Tree = Literal["delivered", "base", "harness", "allowed", "control", "held-out", "held-out base"]
+How = Literal["put back", "removed", "merged", "new test", "allowed"]
+
+MOST_TESTS = 20_000  #: kept of one check
+MOST_NAMES = 50  #: listed of one kind of change
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What our own reporters saw of the tests of one check, apart from what the check printed."""
+
+    runners: tuple[str, ...] = ()  #: pytest, unittest, python, node, mocha, jest, vitest, go, cargo
+    tests: dict[str, Outcome] = field(default_factory=dict[str, Outcome])  #: by id
+    sessions: int = 0  #: how many test programs began
+    unfinished: tuple[str, ...] = ()  #: those that never reached their own end, in words for a user
+    doubts: tuple[str, ...] = ()  #: what was done to a runner from inside, in words for a user
+    weak: tuple[str, ...] = ()  #: what was done to parts of the language that tests use, in words for a user
+    inside: tuple[str, ...] = ()  #: top-level modules that were imported from the checked tree
+    outside: tuple[str, ...] = ()  #: top-level modules that were imported from elsewhere
+    unstable: tuple[str, ...] = ()  #: ids that another run of the same tree does not have
+    cut: bool = False  #: there were more tests than are kept
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """One check on one tree: how it ended, and what our reporters saw of it."""
+
+    result: CheckResult
+    report: Report | None = None  #: None: no reporter knows its runner
+    touched: tuple[str, ...] = ()  #: files of the checked commit that were changed while it ran
+    left: tuple[str, ...] = ()  #: programs that it left running
+
+
+class Steered(Struct, frozen=True, kw_only=True):
+    """A changed file that steers tests, and what was done with it in the harness tree."""
+
+    path: str
+    how: How  #: allowed: the task names it, or is about tests
+    why: str  #: one phrase: "runner configuration", "an existing test", "shadows `pluggy`"
+
+
+class Doubt(Struct, frozen=True, kw_only=True):
+    """Something in the work itself that speaks against it, or that a second reader should look at."""
+
+    path: str
+    line: int
+    words: str
+    strong: bool  #: True: the work is doubtful; False: it is at most unharmed
+    caps: bool = True  #: False: a weak one that is only listed
+
+
+class EvidenceRun(Struct, frozen=True, kw_only=True):
+    """One check on one tree."""
+
+    tree: Tree
+    command: str
+    exit_code: int
+    note: str = ""
+    seconds: float = 0.0
+    cached: bool = False
+    reporter: tuple[str, ...] = ()  #: the runners that reported; empty: only the exit code and printed counts are known
+    tests: Tally | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.note
+
+
+class TestChange(Struct, frozen=True, kw_only=True):
+    """The tests of one check, by id: at the base and on the harness tree."""
+
+    __test__ = False
+
+    command: str
+    before: int | None  #: how many ran at the base; None: not known
+    after: int | None
+    fixed: tuple[str, ...] = ()  #: failed at the base, pass now
+    missing: tuple[str, ...] = ()  #: passed at the base, do not run now
+    skipped: tuple[str, ...] = ()  #: passed at the base, are skipped or expected to fail now
+    added: int = 0  #: tests of the work itself
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """The grade of a result, in one word and its reasons; part of the run document."""
+
+    grade: Grade
+    reasons: tuple[str, ...] = ()
+
+
+class Variation(Struct, frozen=True, kw_only=True):
+    """What the work answers to varied inputs of the base's tests, compared with its rivals in a race."""
+
+    group: int = 0  #: rivals of one group give the same answers, 1 is the largest; 0: it gave none
+    agrees: int = 0  #: how many are of its group, itself among them
+    rivals: int = 0  #: how many gave answers
+    majority: int = 0  #: how many are of the group that more than half belong to; 0: there is none
+    calls: int = 0  #: how many calls were compared
+    example: str = ""  #: a call on which groups differ
+    answer: str = ""  #: what it gave for that call
+    others: str = ""  #: what the largest group gave, where it is not of that group
+    note: str = ""  #: why there is no answer
+
+
+class EvidenceDetail(Struct, frozen=True, kw_only=True):
+    """How a result was checked: what `corral evidence` shows."""
+
+    trees: dict[Tree, str] = field(default_factory=dict[Tree, str])  #: tree hashes
+    runs: tuple[EvidenceRun, ...] = ()
+    tests: tuple[TestChange, ...] = ()
+    steered: tuple[Steered, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    notes: tuple[str, ...] = ()  #: what was not done, and why
