@@ -137,6 +137,7 @@ class Node(Struct, frozen=True, kw_only=True):
     judge: AgentChoice | None = (
         None  #: who compares the changes of those that are proven, without knowing whose they are
     )
+    reader: AgentChoice | None = None  #: who reads each change once more; may only lower its grade
     reduce: Reducer | None = None  #: how the outputs of its items or lanes become one
     share: float | None = None  #: of the flow's budget, between 0 and 1
 

@@ -18,7 +18,7 @@ KINDS = ("say", "write", "edit", "delete", "run", "spend", "fail", "hang", "ask"
 CLASSES = (
     "not_found", "auth", "rate_limit", "overloaded", "network", "tls", "context_too_long", "refused", "denied",
     "bad_output", "no_change", "check_failed", "scope_violation", "crash", "memory", "disk", "processes", "flood",
-    "budget",
+    "budget", "doubtful",
 )  # fmt: skip
 
 

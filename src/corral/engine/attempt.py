@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import UNSET
@@ -12,9 +13,9 @@ from corral.adapter import AgentTask, Answer, Hook, Steer
 from corral.engine.host import Ears, Host
 from corral.engine.paying.admission import Admission
 from corral.engine.paying.cheaper import Dress
-from corral.engine.paying.known_cost import notional
+from corral.engine.paying.notional import is_notional, notional_words
 from corral.engine.proof import judgement, receipting, scoring
-from corral.engine.proof.evidence import Evidence
+from corral.engine.proof.evidence import Evidence, Proof
 from corral.engine.talk.letterbox import Letterbox
 from corral.engine.talk.questions import Questions
 from corral.engine.talk.recorder import Recorder
@@ -28,8 +29,8 @@ from corral.engine.workplace.outfit import Outfit
 from corral.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.events import Asked, Ended, Event, Moved, Noted
 from corral.flow import Node
-from corral.model import AttemptRecord, CheckResult, Cost, ErrorClass, Failure, SandboxReport, Tokens
-from corral.rules import judge, lanes, naming, prompt
+from corral.model import AttemptRecord, Cost, ErrorClass, Failure, SandboxReport, Tokens
+from corral.rules import grading, judge, lanes, naming, prompt
 from corral.rules.judge import Verdict
 from corral.rules.refusals import of_refusals
 from corral.world import clock, merging, shortage, workspace
@@ -105,7 +106,7 @@ class AttemptCourse:
         if not await self._admission.may_start(dressed):
             return
         self._hooks = dressed.hooks
-        self._by_login = not any(dressed.env.get(name) for name in dressed.agent.facts.keys)
+        self._by_login = is_notional(dressed)
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         self._confine(dressed)
@@ -144,7 +145,8 @@ class AttemptCourse:
             return made, "", self._going_on()
         await starting.find_base(self.recorder, self.node, self.host)
         if record.candidates:
-            self.node = self._turns.node = await judgement.briefed(self.node, self.host, record.candidates)
+            others = self.recorder.store.attempts(record.run)
+            self.node = self._turns.node = await judgement.briefed(self.node, self.host, record, others)
         base = self.host.base
         needs = [base] if base and record.start else []  # its work is bundled from the base on
         making = self.host.make(self.folder, record.start or base, needs=needs, say=self._say)
@@ -296,16 +298,16 @@ class AttemptCourse:
         if ended:
             self.record.denied = ended.denied
         self.attempt.cost = purse.cost()
-        if self.host.logins and self._by_login and self.attempt.cost.usd:
-            self._say(notional(self.recorder.windows()))
+        if self._by_login and self.attempt.cost.usd:
+            self._say(f"its cost is notional: {notional_words(self.recorder.windows())}")
 
     async def _collect(self) -> None:
         self._collecting = True
         taken, _ = await together(
             harvest.collect(self.host, self.folder, self.node.id, self.record.run), self._guard.compare()
         )
-        for note in taken.notes:
-            self.recorder.emit(Noted(note))
+        if taken.left:
+            self._keep_workspace(taken.left)
         if taken.saved:
             self.recorder.emit(Noted("beside its branch it left work in: " + ", ".join(taken.saved)))
         self.record.saved = taken.saved
@@ -322,6 +324,15 @@ class AttemptCourse:
             self._guard.violate(self.host.boxes.fitted.outside(change.files))
         self.recorder.step("collected")
 
+    def _keep_workspace(self, left: Sequence[str]) -> None:
+        """Keep the workspace of work that is collected in part: what is missing on the branch is only there."""
+        for line in left:
+            self._say(f"not collected: {line}")
+        self.record.kept = True
+        self.attempt.not_collected = self.recorder.redactor.value(tuple(left))
+        self.attempt.workspace = str(self.folder / "work")
+        self._say(f"its workspace is kept: {self.attempt.workspace}")
+
     async def _prove(self) -> None:
         if self.record.outcome != "done":
             await self._over(Verdict(self.record.outcome or "failed", self.attempt.error))
@@ -332,14 +343,17 @@ class AttemptCourse:
         if strayed := judge.of_scope(self.attempt.sandbox.violations, self._guard.patch):
             await self._over(strayed)
             return
-        checks = await self._checks()
-        self.attempt.checks = tuple(checks)
+        proof = await self._checks()
+        self.attempt.checks, self.record.evidence = proof.results, self.recorder.redactor.value(proof.detail)
         if self.host.stop.is_set():
             await self._over(Verdict("stopped"))
             return
         ended = Ended(ok=True, denied=self.record.denied)
         task, saved, fits = self.node.task, self.record.saved, self.node.output is not None
-        verdict = judge.of_work(task, self.attempt, ended, checks, saved, gives_output=fits)
+        verdict = judge.of_work(task, self.attempt, ended, proof.results, saved, gives_output=fits)
+        if verdict.status == "done" and self.node.kind != "run":
+            self.attempt.evidence = self.recorder.redactor.value(proof.evidence)
+            verdict = judge.of_evidence(verdict, self.attempt, self.host.plan.evidence.require, task, gives_output=fits)
         if verdict.status == "done" and self.node.scorers:
             place = self.folder.with_name(f"{self.attempt.id}-score")
             self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, place, self._say)
@@ -355,15 +369,15 @@ class AttemptCourse:
         commit = self.attempt.commit or self.host.base or "HEAD"
         return await merging.with_marks(self.host.repository, commit, self.record.conflicts)
 
-    async def _checks(self) -> list[CheckResult]:
+    async def _checks(self) -> Proof:
         """Find out what the checks prove of what was delivered."""
         task, base = self.node.task, self.host.base
         commit = self.attempt.commit or base
         unchanged_ok = task.read_only or task.unchanged_ok or self.node.output is not None
         if not task.checks or not (self.attempt.files_changed or unchanged_ok):
-            return []
-        prover = Evidence(self.recorder, self.host, task, races=bool(self.node.rivals))
-        return await prover.prove(commit, base)
+            return Proof(evidence=grading.unchecked("there was no check"))
+        prover = Evidence(self.host, task, self.record, self.recorder.emit, self.recorder.store)
+        return await prover.prove(commit, self.record.compared_with or base)
 
     def _had_finished(self) -> bool:
         """Look whether the agent had said its last word when its engine died: then it is not started again."""
@@ -410,8 +424,9 @@ class AttemptCourse:
             hint = f"make room, then: corral resume {self.record.run}"
             raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
         lost = await self._rescue()
-        self.record.kept = self.record.phase in ("working", "worked")
-        where = f"{lost}; its workspace is kept: {self.folder}" if self.record.kept else ""
+        whole = self.record.phase in ("working", "worked")  # nothing of it is collected
+        self.record.kept |= whole
+        where = f"{lost}; its workspace is kept: {self.folder}" if whole else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
         short = shortage.of(error)
@@ -420,9 +435,8 @@ class AttemptCourse:
         error = short or error
         words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CorralError) else ""
-        if self.record.kept:
+        if whole:
             hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
-        homes.forget_logins(self.host, self.folder)
         await self._over(Verdict("failed", Failure(kind, words + where, hint, lasting=lasting)))
 
     async def _rescue(self) -> str:
@@ -445,9 +459,12 @@ class AttemptCourse:
         attempt.status, attempt.error = verdict.status, verdict.error
         record.ended = time.time()
         attempt.seconds = clock.seconds_since(record.clock, record.started)
+        if record.kept:
+            homes.forget_logins(self.host, self.folder)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipting.made(self.recorder, self.node.task, self.host, attempt.commit)
-            await together(receipting.note(self.host, record.receipt, self._say), workspace.remove(self.folder))
+            noted = receipting.note(self.host, record.receipt, self._say)
+            await (noted if record.kept else together(noted, workspace.remove(self.folder)))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

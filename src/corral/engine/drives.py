@@ -11,7 +11,7 @@ from corral.engine.looking import document
 from corral.errors import BadRequest
 from corral.model import OPEN, Run, RunRecord
 from corral.serving import Serving
-from corral.world import custody, fence
+from corral.world import custody, fence, locks
 from corral.world.fence import Fence
 from corral.world.store import paging, waiting
 from corral.world.store.children import Lineage
@@ -36,6 +36,7 @@ class Drives:
         self._owner = engine.owner
         self._drives: dict[str, Drive] = {}
         self._family: Family | None = None
+        self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
         self.stopping: str | None = None  #: why everything here is to stop
 
     @property
@@ -52,7 +53,8 @@ class Drives:
         collecting = telemetry.opened(self._store, run, listen)
         record = self._store.run(run)
         try:
-            with fence.entered(Fence(run, record.epoch, self._store.epoch)):
+            here = fence.entered(Fence(run, record.epoch, self._store.epoch))
+            with here, locks.waits(locks.Waiting(self._note_of(run, listen), self.end_suspended)):
                 await self._driven(record, collecting.hear if collecting else listen, patient=patient)
         finally:
             if collecting:
@@ -160,6 +162,7 @@ class Drives:
         if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
             return False
         if owner and owner != self._owner and custody.alive(owner) is not False:
+            self._ousted.add(owner)
             self._take_children(run, owner, now)
         return True
 
@@ -175,15 +178,34 @@ class Drives:
         Return for how many seconds more its lease holds; 0 if nothing blocks.
         """
         pid = self._store.blocked_by()
-        owned = [(run, owner) for run, _, owner in paging.owned(self._store) if owner] if pid is not None else []
+        return (self.end_suspended(pid, force=force) if pid is not None else None) or 0.0
+
+    def end_suspended(self, pid: int, *, force: bool = False) -> float | None:
+        """End a suspended process that blocks others, once it has lost a run or a lease of it is out.
+
+        Return for how many seconds more its lease holds, 0 if it was ended, None if it drives no run: then a user must.
+        """
+        if ousted := next((owner for owner in self._ousted if custody.process_of(owner) == pid), None):
+            return 0.0 if custody.end(ousted) else None
+        owned = [(run, owner) for run, _, owner in paging.owned(self._store) if owner]
         theirs = [(run, owner) for run, owner in owned if custody.process_of(owner) == pid]
-        if not theirs:
-            return 0.0
+        if not theirs or not custody.alive(theirs[0][1]):
+            return None
         left = min(document.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
         if left and not force:
             return left
-        custody.end(theirs[0][1])
-        return 0.0
+        return 0.0 if custody.end(theirs[0][1]) else None
+
+    def _note_of(self, run: str, listen: Listener) -> Say:
+        """Return what writes a line into the log of a run, and to who listens."""
+        from corral.engine.telling import tell  # noqa: PLC0415
+        from corral.events import Heard, Noted  # noqa: PLC0415
+
+        def note(text: str) -> None:
+            self._store.note(run, Noted(text), at=time.time())
+            tell(listen, Heard(run, None, None, Noted(text)))
+
+        return note
 
     async def unblocked(self, say: Say, *, force: bool = False) -> None:
         """Wait until a process that was stopped while it wrote does not block the store any more."""

@@ -32,7 +32,8 @@ from corral.flow import Task
 from corral.model import Level, Net, RunPlan, Tokens
 from corral.rules.redact import Redactor, likely
 from corral.world import caches, collecting, object_cache, workspace
-from corral.world.git import Repository, locked
+from corral.world.git import Repository
+from corral.world.locks import locked
 from corral.world.process import Exit, Limits
 from corral.world.proxy.provider import Gate
 from corral.world.proxy.secret import Secret

@@ -19,14 +19,15 @@ from corral.engine.paying.money import allowed_usd, held_usd
 from corral.engine.paying.raises import needed_usd
 from corral.engine.people.asking import Desk
 from corral.engine.people.gates import Gates
-from corral.engine.proof.evidence import BESIDE
+from corral.engine.proof.tree_runs import BESIDE
+from corral.engine.proof.varying import Variations
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.engine.telling import Listener, tell
 from corral.errors import StoreTrouble, TakenOver
 from corral.events import Event, Heard, Moved, Noted
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
-from corral.rules import lanes, naming, prompt, redo
-from corral.rules.actions import Action, Ask, Expand, Finish, Land, Settle
+from corral.rules import lanes, naming, prompt, redo, second_reader, variation
+from corral.rules.actions import Action, Ask, Choose, Expand, Finish, Land, Lower, Settle, Vary
 from corral.rules.contest import Halt
 from corral.rules.lanes import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule import Schedule
@@ -56,6 +57,7 @@ class Drive:
         self._halted: set[str] = set()
         self.patient = False  #: it waits for a person's answer instead of leaving the run to them
         self._wake = asyncio.Event()
+        self._variations = Variations(self.plan, store.folder, self._wake.set)
         self._waits_until = 0.0
         self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
@@ -83,6 +85,7 @@ class Drive:
             for task in (*self._background, *self._driven.values()):
                 task.cancel()
             await asyncio.gather(*self._background, *self._driven.values(), self._gates.close(), return_exceptions=True)
+            await self._variations.close()
             if self._landings:
                 await self._landings.close()
             with contextlib.suppress(StoreTrouble):  # then others learn of it when this process is gone
@@ -172,6 +175,7 @@ class Drive:
         with self.store.transaction():
             freed = self._slots.open_turn(now)
             over = [*self._gates.answered(), *(self._landings.ended() if self._landings else ())]
+            self._take_variations()
             answered = [action for settle in over for action in self.schedule.ended(settle)]
             decided = self.schedule.decide(now)
             if self._slots.close_turn(self.schedule.waiting):
@@ -200,7 +204,7 @@ class Drive:
             return False, 0.0, records
         waits = [action for action in actions if isinstance(action, WaitUntil)]
         wait = self._wait(min(waits, key=lambda action: action.time)) if waits else None
-        merging = self._landings is not None and self._landings.at_work
+        merging = (self._landings is not None and self._landings.at_work) or self._variations.at_work
         if self._slots.waiting:
             wait = LOOK_AGAIN_SECONDS if wait is None else min(wait, LOOK_AGAIN_SECONDS)
         idle = wait is None and not records and not self._driven and not merging and not self._wake.is_set()
@@ -231,8 +235,10 @@ class Drive:
                 self.store.add_nodes(self.run, [node.id for node in action.nodes])
             case Park():
                 self._gates.park(action)
-            case Ask():
-                self._ask(action.node)
+            case Vary() | Lower():
+                self._vary(action) if isinstance(action, Vary) else self._lower(action)
+            case Ask() | Choose():
+                self._ask(action)
             case Land():
                 self._land(action.node)
             case _:
@@ -310,10 +316,11 @@ class Drive:
                 record.start = before.attempt.commit or before.start
         if action.onto and before.attempt.status == "over_budget":
             record.heads, record.start = before.heads, before.attempt.commit
-        elif action.onto and before.attempt.commit:
-            record.heads = (before.attempt.commit,)
+        elif action.onto and before.attempt.commit:  # a further round is proven against where the first began
+            record.heads, record.compared_with = (before.attempt.commit,), before.compared_with or before.base
         elif not action.onto:  # another try at a round begins where that round began
             record.heads, record.start = before.heads or record.heads, record.start or before.start
+            record.compared_with = before.compared_with
         if action.retry_of and (lanes.lost(before.attempt) or before.attempt.status in ("limited", "over_budget")):
             Lineage(self.store).hand_over(self.run, before.attempt.id, record.attempt.id)
         record.steers = before.steers
@@ -359,9 +366,39 @@ class Drive:
             self._do(action)
         self._wake.set()
 
-    def _ask(self, node: str) -> None:
-        self._gates.ask(self.schedule.node(node), redo.epoch_of(self.plan, node))
-        self.store.move_node(self.run, NodeState(id=node, status="waiting", reason="waits for an answer"))
+    def _ask(self, action: Ask | Choose) -> None:
+        words = "waits for an answer"
+        if isinstance(action, Choose):
+            words = self._gates.choose(action)
+        else:
+            self._gates.ask(self.schedule.node(action.node), redo.epoch_of(self.plan, action.node))
+        self.store.move_node(self.run, NodeState(id=action.node, status="waiting", reason=words))
+
+    def _vary(self, action: Vary) -> None:
+        """Compare the best of a race by varied inputs."""
+        records = [record for name in action.attempts if (record := self.schedule.record(name, action.node))]
+        self._variations.begin(self.schedule.node(action.node), records)
+
+    def _take_variations(self) -> None:
+        for node, found in self._variations.ended():
+            for name, each in found.items():
+                if record := self.schedule.record(name, node):
+                    record.attempt.variation = each
+                    self.store.save_attempt(record)
+                    if words := variation.note(record.attempt):
+                        self.note(Noted(words), node, name)
+            self.schedule.look(node)
+
+    def _lower(self, action: Lower) -> None:
+        """Make an attempt doubtful: its second reader says that it works around its checks."""
+        record = self.schedule.record(action.attempt, action.node)
+        if record and record.attempt.status == "done":
+            second_reader.lower(record.attempt, action.reason, self.run)
+            record.receipt = None  # only work that is done has one
+            self.store.save_attempt(record)
+            self.note(Moved(f"attempt {action.attempt}", "failed", action.reason), action.node, action.attempt)
+        self.schedule.look(action.node)
+        self._wake.set()
 
     def _leave_to_person(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""

@@ -3,11 +3,54 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 from corral.engine.places import repository_of
 from corral.errors import CorralError
-from corral.world import pins
+from corral.model import RunPlan
+from corral.world import custody, pins
+from corral.world.git import Repository
 from corral.world.store.sqlite import Store
+
+FOLDER = "pins"  #: of the state folder: a file for each base that is held for a run which is not stored yet
+
+
+class _Begun(Struct):
+    """A run that is about to be stored: who makes it, and where its base is held."""
+
+    owner: str
+    folder: str
+    git_dir: str
+
+
+def begin(home: Path, run: str, owner: str, plan: RunPlan) -> None:
+    """Note that the base of a run will be held before the run is stored: its process may be killed in between."""
+    file = home / FOLDER / run
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.write_bytes(msgspec.json.encode(_Begun(owner, plan.repo, plan.git_dir)))
+
+
+def end(home: Path, run: str) -> None:
+    """Forget that note: the run is stored, or its base is not held any more."""
+    (home / FOLDER / run).unlink(missing_ok=True)
+
+
+async def release_begun(store: Store) -> None:
+    """Let go of bases that were held for runs which were never stored: the processes that made them are gone."""
+    known = {line.run for line in store.list_runs()}
+    for file in sorted((store.folder / FOLDER).glob("*")):
+        with contextlib.suppress(CorralError, OSError, msgspec.DecodeError):
+            begun = msgspec.json.decode(file.read_bytes(), type=_Begun)
+            if custody.alive(begun.owner) is not False:
+                continue  # at work, or on another machine
+            git_dir = Path(begun.git_dir)
+            if file.name not in known and git_dir.exists():
+                work_tree = not git_dir.is_relative_to(store.folder)  # as of a plain folder
+                await pins.remove(Repository(Path(begun.folder), git_dir, work_tree=work_tree), file.name)
+            file.unlink()
 
 
 async def hold(store: Store, run: str) -> None:

@@ -44,4 +44,6 @@ def lined_up(lines: Sequence[RunLine]) -> str:
 def _status(line: RunLine) -> str:
     if line.answered:
         return "answered"
+    if line.status == "done" and line.grade and line.grade != "unchecked":
+        return f"done, {line.grade}"
     return "orphaned" if document.lost(line.status, line.owner) else line.status

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from corral.engine.engine import Engine as Inner
 from corral.engine.proof.comparing import Comparison
+from corral.engine.proof.evidence_view import EvidenceView
 from corral.engine.telling import Listener
 from corral.events import Heard, Stored
 from corral.merging import MergeRequest, Preview, Strategy
@@ -106,6 +107,10 @@ class Engine:
     def compare(self, run: str) -> Comparison:
         """Return the attempts of a run side by side."""
         return self._inner.work.compare(run)
+
+    def evidence(self, run: str = "@last", attempt: str | None = None) -> EvidenceView:
+        """Return how the result of a run was checked: its winner's, or that of one attempt."""
+        return self._inner.work.evidence(run, attempt)
 
     def inbox(self) -> list[Entry]:
         """Return what waits for a person."""

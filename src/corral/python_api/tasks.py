@@ -28,6 +28,7 @@ class Task(Struct, frozen=True):
     select: Select | None = None
     scorers: Sequence[str] = ()
     judge: str | None = None
+    held_out: str | None = None  #: a folder of files that no agent sees: laid over the work, and checked again
     role: str | None = None
     skills: Sequence[str] = ()
     read_only: bool = False  #: changing nothing is success
@@ -51,6 +52,7 @@ class Going(TypedDict, total=False):
     agent: str
     base: str
     budget_usd: float
+    held_out: str  #: of a flow, as a task's own
     merge: Literal["never", "auto"]
     priority: int
     yes: bool
@@ -74,8 +76,12 @@ def request(wanted: Wanted, repo: str | Path, going: Going) -> Request:
         raise BadRequest("the agent is named twice", hint="in the task, or for the run")
     if "inputs" in more:
         raise BadRequest("a task has no inputs", hint="only flows do")
+    if task.held_out and "held_out" in more:
+        raise BadRequest("held_out is said twice", hint="in the task, or for the run")
     said = {
-        name: _plain(getattr(task, name)) for name in task.__struct_fields__ if name not in ("text", "agents", "output")
+        name: _plain(getattr(task, name))
+        for name in task.__struct_fields__
+        if name not in ("text", "agents", "output", *more)
     }
     output = None if task.output is None else msgspec.json.encode(task.output).decode()
     return Request(

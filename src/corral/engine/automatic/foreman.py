@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corral.engine.telling import Listener
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
+CALM_SECONDS = 5.0  #: a run is left behind if its lease is out and not renewed for so long; owners renew every 3 s
 REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
 log = logging.getLogger("corral.foreman")
 
@@ -38,6 +39,7 @@ class Foreman:
         self._left: list[str] = []  #: runs to go on with, before anything new
         self._given_up: set[str] = set()  #: what failed here once is left to a person
         self._looked = 0.0
+        self._silent: dict[str, tuple[str | None, float]] = {}  #: runs that nobody drives: the owner, and since when
         self._troubles: dict[str, str] = {}  #: by run: what went wrong with driving it
 
     @property
@@ -106,7 +108,11 @@ class Foreman:
         await self._engine.automation.start_due(self._vet)
         await self._engine.triggers.start_moved(self._vet)
         if self._resume:
-            self._left += [run for run in (*self._answered(), *self._refilled(now)) if run not in self._left]
+            self._left += [
+                run
+                for run in (*self._answered(), *self._refilled(now), *self._left_behind(now))
+                if run not in self._left
+            ]
 
     def _orphans(self) -> list[str]:
         """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
@@ -114,6 +120,21 @@ class Foreman:
         lost = [run for run, status, owner in paging.owned(store) if document.lost(status, owner)]
         lineage = Lineage(store)
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
+
+    def _left_behind(self, now: float) -> list[str]:
+        """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
+        store, lineage = self._engine.store, Lineage(self._engine.store)
+        silent: dict[str, tuple[str | None, float]] = {}
+        for run, status, owner in paging.owned(store):
+            if owner == self._engine.owner or run in self._left or not self._free(run):
+                continue
+            here = status in document.DRIVEN and owner is not None and custody.alive(owner)
+            if document.lost(status, owner) or (here and document.stuck(store.run(run), now)):
+                before, since = self._silent.get(run, (owner, time.monotonic()))
+                silent[run] = (owner, since if before == owner else time.monotonic())
+        self._silent = silent
+        long = [run for run, (_, since) in silent.items() if time.monotonic() - since >= CALM_SECONDS]
+        return [run for run in long if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
     def _answered(self) -> list[str]:
         """Return the runs that wait for a person no longer."""

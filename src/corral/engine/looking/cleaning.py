@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from corral.engine import pinning
 from corral.engine.host import Host
 from corral.engine.places import repository_of
 from corral.engine.workplace import harvest
@@ -20,7 +21,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.rules import cleaning as rules
 from corral.rules import naming
 from corral.rules.cleaning import Ended, Limits
-from corral.world import merging, object_cache, pins, snapshots, workspace
+from corral.world import held_out, merging, object_cache, pins, snapshots, workspace
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store import history
@@ -59,12 +60,29 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
             history.forget_words(store, run)
             await _unpin(store, records[run])
     if not dry:
+        await pinning.release_begun(store)
         if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
             store.give_back()
         for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
             await _expire(store, place)
         await asyncio.to_thread(object_cache.clean, store.folder / "objects")
+        await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
     return done
+
+
+def _held_out(store: Store, ended: Mapping[str, RunRecord]) -> set[str]:
+    """Return the held-out files that are still needed: by runs that are not over, or that were not cleaned away."""
+    needed: set[str] = set()
+    for line in store.list_runs():
+        record = ended.get(line.run) or store.run(line.run)
+        name = record.plan.evidence.held_out
+        if name and (line.run not in ended or _has_logs(store, line.run)):
+            needed.add(name)
+    return needed
+
+
+def _has_logs(store: Store, run: str) -> bool:
+    return any((store.folder / "logs" / each.attempt.id).exists() for each in store.attempts(run))
 
 
 async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool) -> Cleaned:
@@ -73,7 +91,7 @@ async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str
     cleaned = Cleaned(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
     if not repository.git_dir.exists():
         return await _without_repository(cleaned, folders, dry=dry)
-    if record.kept and Path(record.folder).exists() and not dry:
+    if record.kept and not record.attempt.commit and Path(record.folder).exists() and not dry:
         try:
             await _save(store, run, record, repository)
         except (CorralError, OSError) as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import UNSET, structs
 
 from corral.engine.merge import overdue
 from corral.engine.paying.request_count import HINT
-from corral.engine.people import answered, held
+from corral.engine.people import answered, held, overdue_choice
 from corral.flow import Node
 from corral.merging import MergeRecord
 from corral.model import (
@@ -30,7 +31,7 @@ from corral.model import (
 from corral.money import Paid, dollars
 from corral.rules import reduce
 from corral.world import clock, custody
-from corral.world.store import inbox, merges
+from corral.world.store import inbox, merges, sqlite
 from corral.world.store.children import Lineage
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
@@ -53,12 +54,12 @@ def orphaned(owner: str | None) -> bool:
 
 def lease_left(record: RunRecord, now: float) -> float:
     """Return for how many seconds more a run belongs to its owner if that stays silent."""
-    return max(0.0, record.lease_until - now)
+    return sqlite.lease_left(record.lease_until, now)
 
 
 def stuck(record: RunRecord, now: float) -> bool:
     """Return whether the process that drives a run is there but has let its lease run out."""
-    return record.owner is not None and not orphaned(record.owner) and record.lease_until < now
+    return record.owner is not None and not orphaned(record.owner) and not lease_left(record, now)
 
 
 def owner_words(owner: str | None) -> str:
@@ -88,6 +89,8 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
 
 def build(store: Store, run: str) -> Run:
     record = store.run(run)
+    if record.status == "waiting" and overdue_choice.end(store, record):
+        record = store.run(run)
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
@@ -102,7 +105,11 @@ def build(store: Store, run: str) -> Run:
             if attempt.status in OPEN and (line := counted.get(attempt.id)):
                 _count(attempt, line)
             attempt.cost = told(attempt.cost)
+            if attempt.workspace and not Path(attempt.workspace).exists():
+                attempt.workspace = UNSET  # cleaned away
+        node.evidence = next((each.evidence for each in node.attempts if each.id == node.winner), None)
     status, reason = _stands(store, record, nodes, records)
+    waits = None if lost(record.status, record.owner) else _waits(nodes, records)
     _drop_stale_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     overdue.end(store, run)
@@ -113,7 +120,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=status,
-        reason=reason or _reason(store, record, gates),
+        reason=reason or _reason(store, record, gates) or waits,
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,
@@ -135,7 +142,8 @@ def _count(attempt: Attempt, line: Paid) -> None:
     attempt.tokens = max(so_far, attempt.tokens, key=lambda tokens: tokens.total)
     usd = max(line.spent, attempt.cost.usd or 0.0) if line.spent or attempt.cost.usd is not None else None
     source = attempt.cost.source if line.source == "unknown" else line.source
-    attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent))
+    notional = True if line.notional else UNSET
+    attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent), notional=notional)
 
 
 def _stands(
@@ -146,6 +154,17 @@ def _stands(
         return record.status, None
     asked = {name: entry for name, entry in held.waiting(store).items() if entry.run == record.id}
     return held.tell(nodes, records, asked) if asked else (record.status, None)
+
+
+def _waits(nodes: Sequence[NodeState], records: Sequence[AttemptRecord]) -> str | None:
+    """Put into each node what its attempts wait for before they start; return it where none of the run is at work."""
+    at_work = [each for each in records if each.attempt.status in OPEN and each.phase != "over"]
+    waiting = [each for each in at_work if each.waits]
+    for node in nodes:
+        own = [each for each in at_work if each.node == node.id]
+        if own and all(each.waits for each in own):
+            node.reason = own[0].waits
+    return waiting[0].waits if waiting and len(waiting) == len(at_work) else None
 
 
 def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
@@ -188,7 +207,8 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     worst = max((SOURCES.index(cost.source) for cost in paid), default=len(SOURCES) - 1)
     disputed = True if any(cost.disputed is True for cost in costs) else UNSET
     reserved = sum(cost.reserved_usd for cost in costs)
-    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed))
+    notional = True if any(cost.notional is True for cost in costs) else UNSET
+    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
 
 
 def told(cost: Cost) -> Cost:

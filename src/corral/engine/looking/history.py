@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from corral.engine.looking import document
 from corral.engine.people import answered, held
 from corral.errors import StoreTrouble
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from corral.engine.looking.presence import Presence
     from corral.flow import Flow
     from corral.serving import Logged, RunFilter
+
+
+GRADED_MOST = 200  #: runs of a listing that shows grades
 
 
 class History:
@@ -43,7 +48,12 @@ class History:
         return self._told(paging.runs(self._store, wanted))
 
     def _told(self, lines: list[RunLine]) -> list[RunLine]:
-        return held.told(self._store, answered.told(self._store, lines))
+        found = held.told(self._store, answered.told(self._store, lines))
+        done = [line.run for line in found if line.status == "done"]
+        if not done or len(found) > GRADED_MOST:
+            return found
+        grades = paging.grades(self._store, done)
+        return [structs.replace(line, grade=grades[line.run]) if line.run in grades else line for line in found]
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.config.places import is_folder
 from corral.engine.host import Host
 from corral.engine.places import repository_of, require
 from corral.engine.workplace import harvest
 from corral.errors import BadRequest, CorralError
+from corral.model import Attempt
 from corral.rules import naming
 from corral.world import merging, noting, snapshots
 from corral.world.git import Repository
 from corral.world.snapshots import Snapshot
 from corral.world.store.sqlite import Store
+
+RESTORE_SECONDS = 3600.0  #: for collecting what was too much before; the user is there and may stop it
 
 
 class Restored(Struct, frozen=True):
@@ -28,6 +31,8 @@ class Restored(Struct, frozen=True):
     at: str
     branch: str | None = None
     folder: str | None = None
+    not_collected: tuple[str, ...] = ()  #: what of the work is not in it
+    workspace: str | None = None  #: where that is
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -67,7 +72,8 @@ async def _collect(store: Store, name: str) -> list[Snapshot]:
     if record is None or record.phase != "over" or not (Path(record.folder) / "made.json").exists():
         return []
     repository = repository_of(run.plan, store.folder)
-    host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, name)
+    setup = structs.replace(run.plan.setup, collect_seconds=max(run.plan.setup.collect_seconds, RESTORE_SECONDS))
+    host = Host(structs.replace(run.plan, setup=setup), run.plan.flow.nodes[0].task, repository, store.folder, name)
     host.base = record.base if record.base is not None else run.plan.base
     try:
         await host.take_over(Path(record.folder))
@@ -85,12 +91,36 @@ async def _expiring(repository: Repository, attempt: str) -> list[Snapshot]:
 
 
 async def restore(store: Store, name: str, into: str | None) -> Restored:
-    """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder."""
+    """Bring back an attempt, or what it had at a time (ATTEMPT@TIME), as a branch or as files in a new folder.
+
+    What could not be collected stays in the workspace, which is named.
+    """
+    restored = await _restored(store, name, into)
+    attempt = _partly_collected(store, restored.attempt)
+    if attempt is None:
+        return restored
+    return structs.replace(restored, not_collected=attempt.not_collected or (), workspace=attempt.workspace or None)
+
+
+def _partly_collected(store: Store, attempt: str) -> Attempt | None:
+    """Return an attempt of whose work some is only in its workspace, which is still there."""
+    found = [
+        each.attempt for each in store.attempts(store.find(attempt.rpartition("-")[0])) if each.attempt.id == attempt
+    ]
+    return next((each for each in found if each.workspace and Path(each.workspace).exists()), None)
+
+
+async def _restored(store: Store, name: str, into: str | None) -> Restored:
     attempt, moment = parted(name)
     repository, attempt, found = await kept(store, attempt)
     if not moment and not any(not each.at for each in found):
         found = [*found, *await _collect(store, attempt)]
     chosen = _at(found, moment) if moment else (found[-1] if found else None)
+    if chosen is None and not moment and (partly := _partly_collected(store, attempt)):
+        words = "; ".join(partly.not_collected or ())
+        raise BadRequest(
+            f"nothing of {attempt} could be collected: {words}", hint=f"its files are in {partly.workspace}"
+        )
     if chosen is None:
         raise await _nothing(repository, attempt, moment, found)
     if into and (into.startswith((".", "/", "~")) or is_folder(Path(into))):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from corral.engine.looking.cleaning import Cleaned
     from corral.engine.looking.keeping import Restored
     from corral.engine.proof.comparing import Comparison
+    from corral.engine.proof.evidence_view import EvidenceView
     from corral.engine.proof.verifying import Verification
     from corral.world.snapshots import Snapshot
 
@@ -57,11 +58,14 @@ class Work:
 
         return comparing.compare(self._engine.store, self._engine.find(name))
 
-    def choose(self, name: str, attempt: str, by: str) -> Run:
-        """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+    async def choose(self, name: str, attempt: str, by: str) -> Run:
+        """Make an attempt the winner of its node: a user's word counts more than the engine's."""
         from corral.engine.proof import choosing  # noqa: PLC0415
 
-        return choosing.choose(self._engine.store, self._engine.show(name), attempt, by)
+        run = self._engine.show(name)
+        if await self._engine.inbox.take_choice(run, attempt, by):
+            return self._engine.show(run.run)
+        return choosing.choose(self._engine.store, run, attempt, by)
 
     # --- proof
 
@@ -75,6 +79,12 @@ class Work:
             why = chosen.error.message if chosen.error else chosen.status
             raise BadRequest(f"attempt {chosen.id} has no receipt: {why}", hint="only work that is done has one")
         return found
+
+    def evidence(self, name: str, attempt: str | None = None) -> EvidenceView:
+        """Return how an attempt was checked, and its grade: the winner's, or else that of the last with work."""
+        from corral.engine.proof import evidence_view  # noqa: PLC0415
+
+        return evidence_view.view(self._engine.store, self._engine.find(name), attempt)
 
     async def verify(self, name: str, *, rerun: bool = False) -> Verification:
         """Look whether the receipts of a run still hold."""

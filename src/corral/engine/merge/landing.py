@@ -14,12 +14,14 @@ from corral.engine.merge.waiting import Waiting
 from corral.errors import BadRequest, CorralError
 from corral.merging import MergeRecord, Place
 from corral.world import landing, merging
-from corral.world.git import Repository, locked
+from corral.world.git import Repository
 from corral.world.landing import Checkout, HalfDone
+from corral.world.locks import locked
 from corral.world.store import merges
 from corral.world.store.sqlite import Store
 
 Say = Callable[[str], None]
+MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its checks run while it holds the lock
 CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --autostash"
 
 
@@ -32,7 +34,8 @@ class Lander:
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
         """Hold the merge lock of the repository: one merge at a time, over all processes."""
-        async with locked(self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}") as held:
+        file = self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}"
+        async with locked(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
             self.repository.keeps = (held,)
             try:
                 yield

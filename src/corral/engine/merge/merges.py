@@ -13,6 +13,7 @@ from corral.errors import Conflicting, CorralError
 from corral.events import Heard, Noted
 from corral.merging import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
 from corral.model import Run
+from corral.rules import merging as rules
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -49,16 +50,21 @@ class Merges:
         merger = self._merger(request.run, say)
         if request.heads and (over := overdue.end(self._engine.store, merger.run.run, running=True)):
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
-        request = merger.continued(request)
+        picked, request = request.pick, merger.continued(request)
+        if picked is not None and (words := rules.overridden(merger.run, picked)):
+            say(words)
         if request.strategy == "patch":
             return await publishing.patch(merger, request, sink)
         if request.strategy == "branch":
-            return await merger.as_branch(request)
-        if request.strategy == "pr":
-            return await publishing.pull_request(merger, request)
-        record = await merger.merge(request)
+            record = await merger.as_branch(request)
+        elif request.strategy == "pr":
+            record = await publishing.pull_request(merger, request)
+        else:
+            record = await merger.merge(request)
         if record.state == "conflict" and request.resolve_with:
             record = await resolution.by_agent(self._engine, merger, request, record)
+        if picked is not None:
+            await self._engine.inbox.take_choice(merger.run, picked, "merge --pick")
         return record
 
     async def by_itself(self, run: str, listen: Listener) -> None:

@@ -11,7 +11,7 @@ from corral.engine.places import repository_of
 from corral.errors import CorralError
 from corral.merging import MergeRecord
 from corral.model import MergeState, Run
-from corral.world import merging
+from corral.world import kept_lines, merging
 from corral.world.git import Repository
 from corral.world.store import merges
 from corral.world.store.sqlite import Store
@@ -38,7 +38,9 @@ async def _stands(repository: Repository, tip: str, before: str, after: str) -> 
     # Files that only came with it and are not there any more may as well have been moved: then history must say it.
     if has or (has is False and not (there and await merging.only_adds(repository, before, after))):
         return has
-    return there and not await merging.reverted(repository, tip, before, after)
+    if not there:  # rewritten, as by `git commit --amend`, or taken back and changed since
+        return await kept_lines.keeps_lines(repository, tip, before, after)
+    return not await merging.reverted(repository, tip, before, after)
 
 
 async def gone(repository: Repository, records: Sequence[MergeRecord]) -> list[MergeRecord]:

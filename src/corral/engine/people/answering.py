@@ -9,7 +9,7 @@ from corral.engine.paying import money
 from corral.engine.planning import redoing
 from corral.errors import BadRequest
 from corral.model import OPEN, Entry
-from corral.rules import budget
+from corral.rules import budget, merging
 from corral.rules.inbox import understood
 from corral.serving import Serving
 from corral.world import custody
@@ -26,7 +26,8 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
     entry = inbox.find(store, number)
     if entry is None:
         raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
-    meant = understood(entry.choices, text)
+    said = _attempt(store, entry, text) if entry.about == "choice" else text
+    meant = understood(entry.choices, said)
     more = entry.about == "budget" and budget.offers_more(entry)
     if more:  # besides its choices: yes, no, any amount
         meant = text.strip() if budget.amount(text, 1.0) is not None else None
@@ -41,6 +42,13 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
         words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
         raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
     return inbox.find(store, number) or entry
+
+
+def _attempt(store: Store, entry: Entry, text: str) -> str:
+    """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
+    if understood(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
+        return text
+    return merging.attempt_named(document.build(store, entry.run), text, entry.choices) or text
 
 
 def told(store: Store, entry: Entry) -> Entry:
@@ -69,7 +77,7 @@ def handed_over(store: Store, entry: Entry) -> Entry:
 def _by_itself(store: Store, entry: Entry) -> str | None:
     """Say that the server goes on, as it does with a run all of whose gates are answered."""
     server = _server(store)
-    if entry.about != "gate" or server is None or not server.resumes:
+    if entry.about not in ("gate", "choice") or server is None or not server.resumes:
         return None
     return None if any(each.open for each in inbox.of_run(store, entry.run)) else _goes_on(server)
 

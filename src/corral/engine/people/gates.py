@@ -11,7 +11,7 @@ from corral.flow import Gate, Node
 from corral.model import Entry, RunPlan
 from corral.money import Limit, Refusal
 from corral.rules import budget, inbox
-from corral.rules.actions import Settle
+from corral.rules.actions import Choose, Settle
 from corral.rules.lanes import Park
 
 
@@ -21,6 +21,7 @@ class Gates:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._open: dict[str, str] = {}  # gate -> its entry
+        self._asked: dict[str, str] = {}  # entry -> what a user reads of it, where it is no gate
         self.parked: dict[str, str] = {}  # node -> why
         self.answered_meanwhile = False
 
@@ -36,6 +37,17 @@ class Gates:
         entry = self._desk.ask(question)
         self._open[node.id] = entry.id
         self.answered_meanwhile |= not entry.open
+
+    def choose(self, action: Choose) -> str:
+        """Ask which attempt of a race to take; return what is asked, in one line."""
+        if number := self._open.get(action.node):
+            return self._asked[number]
+        question = inbox.choice((self._desk.run, action.node), action.attempts, time.time() + inbox.DAY)
+        entry = self._desk.ask(question)
+        self._open[action.node] = entry.id
+        self._asked[entry.id] = f"{entry.text} (corral answer {entry.id} {inbox.ways(entry)})"
+        self.answered_meanwhile |= not entry.open
+        return self._asked[entry.id]
 
     def park(self, action: Park) -> None:
         """Ask how it goes on with a node whose quota is used up."""
@@ -78,7 +90,8 @@ class Gates:
     def words(self) -> str:
         """Say what is waited for."""
         return next(iter(self.parked.values()), None) or "; ".join(
-            f"`{node}` waits for an answer: corral answer {number} yes|no" for node, number in self._open.items()
+            self._asked.get(number) or f"`{node}` waits for an answer: corral answer {number} yes|no"
+            for node, number in self._open.items()
         )
 
     async def close(self) -> None:
@@ -88,8 +101,19 @@ class Gates:
         self._desk.withdraw(why)
 
     def _settle(self, node: str, entry: Entry) -> Settle:
+        if entry.about == "choice":
+            return self._chosen(node, entry)
         words = f"{entry.answer}, by {entry.answered_by}"
         self._desk.note_outcome(entry, "the run goes on" if entry.answer == "yes" else "what needs it is skipped")
         if entry.answer == "yes":
             return Settle(node, "done", why=entry.answer)
         return Settle(node, "skipped", words, why=entry.answer)
+
+    def _chosen(self, node: str, entry: Entry) -> Settle:
+        """Settle a race whose winner only a user could choose."""
+        if entry.answer and entry.answer != inbox.NO_WINNER:
+            self._desk.note_outcome(entry, f"{entry.answer} is the winner of `{node}`")
+            why = f"chosen by {entry.answered_by}: none was proven better"
+            return Settle(node, "done", winner=entry.answer, why=why)
+        self._desk.note_outcome(entry, f"`{node}` has no winner")
+        return Settle(node, "failed", inbox.no_winner(entry))

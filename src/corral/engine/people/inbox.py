@@ -11,7 +11,7 @@ from corral.engine.merge.waiting import Waiting
 from corral.engine.people import answering
 from corral.errors import CorralError
 from corral.merging import MergeRecord
-from corral.model import OPEN, Entry
+from corral.model import OPEN, Entry, Run
 from corral.rules import budget
 from corral.rules import merging as rules
 from corral.rules.inbox import ways
@@ -68,8 +68,49 @@ class Inbox:
         if entry.about == "merge":
             await self._settle_merge(entry)
         self._engine.drives.poke(entry.run)
+        if entry.about == "choice" and self._last_wait(entry.run):
+            return await self._end_of_race(entry)
         told = answering.told(self._engine.store, entry)
         return answering.handed_over(self._engine.store, told) if entry.about == "budget" and not here else told
+
+    def choices(self, run: str) -> dict[str, str]:
+        """Return the attempts of races that wait for a user to choose, each with the number of its question."""
+        now = time.time()
+        own = [entry for entry in inbox.of_run(self._engine.store, run) if entry.about == "choice" and entry.open]
+        return {name: entry.id for entry in own if entry.deadline > now for name in entry.choices}
+
+    def choosing_needs(self, run: str) -> AccessScope:
+        """Return what a token must be allowed to do to choose among the attempts of a run: that may land one."""
+        found = {self.needs(number, "") for number in self.choices(run).values()}
+        return "merge" if "merge" in found else "run"
+
+    async def take_choice(self, run: Run, named: str, by: str) -> bool:
+        """Answer a race that waits for a user to choose, with this attempt; return whether one asked for it."""
+        asked = self.choices(run.run) if run.status in OPEN else {}
+        if not asked:
+            return False
+        attempts = [each.id for node in run.nodes for each in node.attempts]
+        attempt = rules.attempt_named(run, named, list(asked)) or rules.attempt_named(run, named, attempts)
+        if attempt is not None and attempt not in asked:  # one with the same files stands for it
+            trees = {each.attempt.id: each.tree for each in self._engine.store.attempts(run.run)}
+            attempt = next((each for each in asked if trees.get(each) and trees[each] == trees.get(attempt)), None)
+        if attempt is None:
+            return False
+        await self.answer(asked[attempt], attempt, by)
+        return True
+
+    def _last_wait(self, run: str) -> bool:
+        """Tell whether nobody drives a run and nothing of it is left to do but to take in an answer."""
+        store = self._engine.store
+        if not self._engine.drives.orphaned(run) or self._engine.drives.server() is not None:
+            return False
+        open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
+        return len(open_nodes) == 1 and not any(entry.open for entry in inbox.of_run(store, run))
+
+    async def _end_of_race(self, entry: Entry) -> Entry:
+        """Let a run end whose last race a user has just decided; nothing more is started for it."""
+        await self._engine.resume(entry.run, _unheard)
+        return inbox.find(self._engine.store, entry.id) or entry
 
     async def go_on(self, entry: Entry) -> Entry:
         """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
@@ -98,6 +139,10 @@ class Inbox:
                 Waiting(store, entry.run).keep(waits)
             raise
         inbox.note_outcome(store, entry.id, f"{record.state} into {record.into}")
+
+
+def _unheard(_: object) -> None:
+    """Hear nothing: the answer's outcome says what came of it."""
 
 
 def _key(record: MergeRecord) -> str:

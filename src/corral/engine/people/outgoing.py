@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from corral import __version__
+from corral.engine.looking import document
 from corral.errors import BadRequest, NotFound
 from corral.events import Moved
 from corral.model import Entry, InboxEntry, moment
@@ -21,6 +22,7 @@ from corral.serving import Delivery, Logged, WebhookRecord
 from corral.world import posting
 from corral.world.notice import Bell
 from corral.world.store import automation, inbox_news, paging, waiting
+from corral.world.store.sqlite import Store
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -112,7 +114,7 @@ class Outgoing:
         self._seen = max(self._seen, int(waiting.value(self._store, SEEN) or 0))
         while batch := paging.events(self._store, None, self._seen, 500):
             self._seen = batch[-1].stored.seq
-            told = [found for logged in batch if (found := _told(logged))]
+            told = [found for logged in batch if (found := _told(self._store, logged))]
             if not told:
                 continue
             with self._store.transaction():  # each is put down once, whatever happens
@@ -166,7 +168,7 @@ class Outgoing:
             log.warning("not delivered (try %d): %s", tries, answer[:200], extra={"webhook": hook.id})
 
 
-def _told(logged: Logged) -> tuple[str, bytes] | None:
+def _told(store: Store, logged: Logged) -> tuple[str, bytes] | None:
     """Return what there is to tell of an event: that a run has reached a status."""
     if not logged.stored.body.startswith(b'{"type":"moved"'):
         return None
@@ -175,6 +177,8 @@ def _told(logged: Logged) -> tuple[str, bytes] | None:
         return None
     kind = f"run.{event.status}"
     data = {"run": logged.run, "status": event.status, "reason": event.reason, "seq": logged.stored.seq}
+    if event.status == "done":
+        data["grade"] = document.build(store, logged.run).grade
     return kind, msgspec.json.encode({"type": kind, "timestamp": moment(logged.stored.at), "data": data})
 
 

@@ -29,6 +29,7 @@ from corral.rules.complexity import weights_of
 from corral.rules.flows import shapes
 from corral.rules.flows.reading import Known, read_flow
 from corral.rules.routing import AUTO
+from corral.world import linkless
 
 MOST_TASK = 10 << 20
 MOST_RIVALS = 16
@@ -104,7 +105,7 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
     known = Known(
         agents=names,
         roles=frozenset(briefing.role_names(repo)),
-        nested=lambda name: _nested(name, (folder, repo / ".corral" / "flows", TEMPLATES)),
+        nested=lambda name: _nested(name, (folder.resolve(), repo.resolve() / ".corral" / "flows")),
         draft=request.draft,
     )
     found = read_flow(request.flow or "", known, request.inputs)
@@ -119,14 +120,19 @@ def _from_file(request: Request, settings: Config, repo: Path, findings: Finding
 
 
 def _nested(name: str, folders: Iterable[Path]) -> str | None:
-    """Return the text of another flow file: beside the one that names it, in the repository, or ours."""
+    """Return the text of another flow file: beside the one that names it, in the repository, or ours.
+
+    Links are not followed, except in our own folder: a repository could show any file of the user in a prompt.
+    """
     if name.startswith("/") or ".." in Path(name).parts:
         return None
     for folder in folders:
         for file in (folder / name, folder / f"{name}.yaml"):
-            if is_file(file) and file.stat().st_size <= MOST_TASK:
-                return file.read_text(encoding="utf-8", errors="replace")
-    return None
+            content = linkless.read(file, MOST_TASK + 1)
+            if content is not None and len(content) <= MOST_TASK:
+                return content.decode(errors="replace")
+    own = name.removesuffix(".yaml")
+    return template(own) if own in template_names() else None
 
 
 # --- by strategy
@@ -312,8 +318,23 @@ def _selecting(node: Node, request: Request, settings: Config) -> Node:
     """Put in how the best of several is found, where the person says it."""
     judge = _choice(request.judge, settings) if request.judge else node.judge
     return structs.replace(
-        node, select=request.select or node.select, scorers=(*node.scorers, *request.scorers), judge=judge
+        node,
+        select=request.select or node.select,
+        scorers=(*node.scorers, *request.scorers),
+        judge=judge,
+        reader=_reader(node, settings),
     )
+
+
+def _reader(node: Node, settings: Config) -> AgentChoice | None:
+    """Return who reads the work of a node once more: only work that is checked has a grade to lower."""
+    named = settings.evidence.judge
+    if named is None or node.kind != "task" or node.task.read_only:
+        return None
+    try:
+        return _choice(named, settings)
+    except BadRequest as error:
+        raise BadRequest(f"[evidence] judge: {error}", hint=error.hint) from error
 
 
 def _named(node: Node, request: Request, settings: Config, *, ours: bool) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from msgspec import structs
@@ -10,6 +11,7 @@ from corral.errors import BadRequest
 from corral.flow import Flow
 from corral.model import OPEN, NodeState, RunPlan
 from corral.rules import redo
+from corral.world.store import inbox
 from corral.world.store.sqlite import Store
 
 Say = Callable[[str], None]
@@ -75,6 +77,11 @@ def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: S
                     continue  # it is taken up where it stands
                 record.void = True
                 store.save_attempt(record)
+        for entry in inbox.of_run(store, run):
+            again = entry.node is not None and (entry.node in void or entry.node.startswith(groups))
+            if again and entry.open and entry.about == "choice":
+                inbox.answer(store, entry.id, "", "corral", time.time())
+                inbox.note_outcome(store, entry.id, f"`{entry.node}` is done again")
         for name, why in void.items():
             say(f"`{name}` is done again: {why}")
             store.move_node(run, NodeState(id=name))

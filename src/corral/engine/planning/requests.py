@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from corral.engine import pinning
 from corral.engine.automatic import pending
 from corral.engine.places import repository_of
 from corral.engine.planning import submit
@@ -83,6 +84,8 @@ class Requests:
         except BaseException:
             await _unpin(submission.plan, self._engine.home, run)
             raise
+        finally:
+            pinning.end(self._engine.home, run)
 
     async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
         """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
@@ -94,6 +97,7 @@ class Requests:
             repository = repository_of(submission.plan, self._engine.home)
             # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
             if await _holds(repository, submission.plan, request.base):
+                pinning.begin(self._engine.home, run, self._engine.owner, submission.plan)
                 await pins.pin(repository, run, submission.plan.base)
                 if await _holds(repository, submission.plan, request.base):
                     return submission

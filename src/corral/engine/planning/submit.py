@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from corral.engine.workplace.outfit import outfit
 from corral.engine.workplace.scoping import Fitted
 from corral.errors import BadRequest
 from corral.flow import Flow
-from corral.model import ENCODER, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
+from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.rules.explain import Explained
-from corral.world import git, merging, plain_folder
+from corral.world import git, held_out, merging, plain_folder
 from corral.world.git import Found, Repository
 from corral.world.sandbox.probe import at_least, probe, usual
+from corral.world.sandbox.visible import SYSTEM
 from corral.world.scope import Machine, agentignore
 from corral.world.trust import Trust
 
@@ -105,12 +107,12 @@ async def _prepare(
         Machine(tree=top, state=state, checkout=top),
         (folder, remembers if glance else None),
     )
-    fitted = next(iter(fits.values()))
     if level != "none":
         held = await _held(repository, base, programs.of_workspace(flow, settings))
         around = {name: programs.surroundings(settings, top, each, held) for name, each in fits.items()}
         programs.check(flow, settings, around, findings)
         findings.tell()
+    rules = await _evidence(request, settings, flow, (state, level), (repository, fits.values()), notes)
     plan = RunPlan(
         flow=flow,
         repo=str(repository.folder),
@@ -129,9 +131,10 @@ async def _prepare(
         toolbox=settings.toolbox,
         limits=settings.limits,
         priority=request.priority,
+        evidence=rules,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
-    return Submission(plan, tuple(notes), scoping.explained(fitted, level))
+    return Submission(plan, tuple(notes), scoping.explained(next(iter(fits.values())), level))
 
 
 def _folder(request: Request) -> Path:
@@ -146,6 +149,36 @@ def _folder(request: Request) -> Path:
     except UnicodeEncodeError:
         raise BadRequest(f"--repo {str(folder)!a}: the path is not UTF-8", hint="rename the folder") from None
     return folder
+
+
+async def _evidence(
+    request: Request,
+    settings: Config,
+    flow: Flow,
+    here: tuple[Path, Level],
+    seen: tuple[Repository, Iterable[Fitted]],
+    notes: list[str],
+) -> EvidenceRules:
+    """Keep the files that no agent is to see; return what a plan says of evidence."""
+    rules = structs.replace(settings.evidence, held_out=None)
+    named = request.held_out if request.held_out is not None else settings.evidence.held_out
+    checked = any(node.task.checks for node in flow.nodes)
+    if request.held_out is not None and not checked:
+        raise BadRequest(
+            "--held-out: there is no check that could be run with these files", hint="name one: --check 'pytest -q'"
+        )
+    if request.held_out is not None and not request.held_out.strip():
+        raise BadRequest("--held-out: no folder is named", hint="--held-out DIR")
+    if named is None or not checked or request.draft:
+        return rules
+    where = f"--held-out {named}" if request.held_out is not None else f"[evidence] held_out ({named})"
+    (state, level), (repository, fits) = here, seen
+    shown = [mask.path for fitted in fits for mask in fitted.resolved.elsewhere if mask.mode != "hidden"]
+    apart = [repository.folder, repository.git_dir, *dict.fromkeys(shown), *map(Path, SYSTEM)]
+    kept = await asyncio.to_thread(held_out.keep, Path(named).expanduser(), where, state, apart)
+    if level == "none":
+        notes.append(f"{where}: without a sandbox an agent can read these files if it finds them")
+    return structs.replace(rules, held_out=kept)
 
 
 def _others(flow: Flow) -> list[str]:

@@ -28,7 +28,7 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
     """Ask each agent's file for its command now: what it refuses is refused before anything is made."""
     tried: set[tuple[AgentChoice, bool, int]] = set()
     for node in flow.nodes:
-        judges = (node.judge,) if node.judge else ()
+        judges = tuple(each for each in (node.judge, node.reader) if each)
         for choice in (node.agent, *node.rivals, *node.fallback, *judges) if node.kind in ("task", "run") else ():
             about = (choice, node.task.read_only, len(node.task.prompt))
             if about in tried or not (findings.known(node.id) and findings.tries(node.id)):

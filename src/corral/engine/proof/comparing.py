@@ -6,9 +6,12 @@ from msgspec import Struct
 
 from corral.engine.looking import document
 from corral.flow import Node
-from corral.model import Attempt, AttemptRecord, Cost, Tally
-from corral.rules import select
+from corral.model import Attempt, AttemptRecord, Cost, Evidence, NodeState, Tally
+from corral.rules import select, variation
 from corral.world.store.sqlite import Store
+
+UNDECIDED = "none is proven better: only you can choose"
+NOT_CHOSEN = "none was proven better, and another was chosen"
 
 
 class ComparedCheck(Struct, frozen=True, kw_only=True):
@@ -33,6 +36,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     agent: str
     model: str | None
     status: str
+    evidence: Evidence | None  #: null: it is not over, or its checks fail
     winner: bool
     tries: int
     checks: tuple[ComparedCheck, ...]
@@ -71,25 +75,33 @@ def compare(store: Store, run: str) -> Comparison:
         own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
         node = known.get(state.id) or known.get(state.id.rpartition(".")[0])
         if own:
-            nodes.append(_node(node, state.id, state.status, state.winner, own))
+            nodes.append(_node(node, state, own))
     return Comparison(run=run, nodes=tuple(nodes))
 
 
-def _node(node: Node | None, name: str, status: str, winner: str | None, own: list[AttemptRecord]) -> ComparedNode:
+def _node(node: Node | None, state: NodeState, own: list[AttemptRecord]) -> ComparedNode:
     how: select.How = node.select if node else "evidence"
     lanes: dict[int, list[AttemptRecord]] = {}
     for record in own:
         lanes.setdefault(record.lane, []).append(record)
     last = {tries[-1].attempt.id: (tries[-1].attempt, len(tries)) for tries in lanes.values()}
-    ranking = select.rank([attempt for attempt, _ in last.values()], how)
+    candidates = [attempt for attempt, _ in last.values()]
+    ranking = select.rank(candidates, how)
+    trees = {tries[-1].attempt.id: tries[-1].tree for tries in lanes.values()}
+    equal = select.undecided(candidates, trees) if how == "evidence" and len(lanes) > 1 else ()
+    dispute = variation.dispute([last[name][0] for name in equal])
+    undecided = f"{UNDECIDED}; {dispute}" if dispute else UNDECIDED
+    reasons = {**ranking.reasons, **dict.fromkeys(equal, NOT_CHOSEN if state.winner else undecided)}
+    if state.winner is not None and state.winner in equal:
+        reasons[state.winner] = state.why or undecided
     return ComparedNode(
-        node=name,
-        status=status,
+        node=state.id,
+        status=state.status,
         select=how,
-        winner=winner,
-        why=ranking.why,
+        winner=state.winner,
+        why=(state.why if state.winner else None) or (undecided if equal else ranking.why),
         attempts=tuple(
-            _row(place, *last[attempt], ranking.reasons[attempt], winner == attempt)
+            _row(place, *last[attempt], reasons[attempt], state.winner == attempt)
             for place, attempt in enumerate(ranking.order, 1)
         ),
     )
@@ -116,6 +128,7 @@ def _row(place: int, attempt: Attempt, tries: int, reason: str, won: bool) -> Co
         agent=attempt.agent,
         model=attempt.model,
         status=attempt.status,
+        evidence=attempt.evidence,
         winner=won,
         tries=tries,
         checks=checks,

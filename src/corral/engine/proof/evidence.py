@@ -1,158 +1,263 @@
-"""Prove one attempt's work: its checks on what it delivered, at the base, once more where they failed."""
+"""The runs that prove one attempt's work: its checks on what it delivered, at the base, with the base's own tests."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from weakref import WeakValueDictionary
+import os
+import re
+from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from corral.engine.host import Host
-from corral.engine.proof import checking
-from corral.engine.talk.recorder import Recorder
-from corral.events import Checked, Noted
+from corral.engine.proof import held_out, trees
+from corral.engine.proof.tree_runs import TreeRuns, results_of, unexplained, unheard, with_results
+from corral.engine.proof.trees import Looked
+from corral.events import Checked, Event, Noted
 from corral.flow import Task
-from corral.model import ENCODER, CheckResult
-from corral.rules import evidence, judge
-from corral.world import collecting
-from corral.world.store import suites
+from corral.model import AttemptRecord, CheckResult, Doubt, EvidenceDetail, Seen
+from corral.model import Evidence as Word
+from corral.model.evidence import Tree
+from corral.rules import evidence, grading, id_changes
+from corral.rules.grading import Graded, Ran, Work
+from corral.rules.steering import Harness, roles
+from corral.rules.steering.result_files import claimed
+from corral.world.store.sqlite import Store
 
-#: Checkouts made beside an attempt's own, which a crash may leave.
-BESIDE = ("check", "check2", "recheck", "recheck2", "base", "base2", "base3", "score")
-_flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+Emit = Callable[[Event], None]
 
 
-def _flight(key: str) -> asyncio.Lock:
-    """Return the lock of a suite: attempts that race want the same at the same moment."""
-    return _flights.setdefault(key, asyncio.Lock())
+class Proof(Struct, frozen=True, kw_only=True):
+    """What the checks of an attempt came to."""
+
+    results: tuple[CheckResult, ...] = ()
+    evidence: Word | None = None
+    detail: EvidenceDetail = EvidenceDetail()
 
 
 class Evidence:
     """Finds out what the checks of one attempt prove."""
 
-    def __init__(self, recorder: Recorder, host: Host, task: Task, *, races: bool = False) -> None:
-        self._recorder, self._host, self._task, self._races = recorder, host, task, races
-        self._record = recorder.record
+    def __init__(self, host: Host, task: Task, record: AttemptRecord, emit: Emit, store: Store | None) -> None:
+        """`store` remembers results; None: all is run anew, beside what the attempt itself left."""
+        self._host, self._task, self._emit = host, task, emit
+        self._trees = TreeRuns(host, task, record, store)
+        self._made: list[str] = []  #: commits for checks alone
 
-    async def prove(self, commit: str | None, base: str | None) -> list[CheckResult]:
+    async def prove(self, commit: str | None, base: str | None) -> Proof:
         """Run the checks on what was delivered, and whatever else is needed to believe them."""
-        results = await self._suite("check", commit, lambda result: self._recorder.emit(Checked(result)))
+        try:
+            return await self._prove(commit, base)
+        finally:
+            await trees.let_go(self._host, self._made)
+
+    async def _prove(self, commit: str | None, base: str | None) -> Proof:
+        delivered = await self._trees.suite("delivered", commit, lambda result: self._emit(Checked(result)))
         if self._host.stop.is_set():
-            return results
-        if base is not None and commit == base:  # nothing was changed: this is the base
-            return [evidence.judged_by_chance(evidence.against(each, evidence.sighting(each))) for each in results]
-        if base is not None and self._worth_comparing(results):
-            before = await self._before(base, results)
-            results = [evidence.against(now, then) for now, then in zip(results, before, strict=True)]
-        results = [evidence.judged_by_chance(each) for each in results]
-        if base is not None and commit is not None and all(each.passed for each in results):
-            results = await self._with_tests_of(base, commit, results)
-        for each in results:
-            if words := evidence.told(each):
-                self._recorder.emit(Noted(words))
-        return results
+            return self._proof(results_of(delivered))
+        if commit == base:  # nothing was changed: this is the base
+            now = with_results(
+                delivered, [evidence.against(each.result, evidence.sighting(each.result)) for each in delivered]
+            )
+            return self._unchanged([evidence.judged_by_chance(each.result) for each in now])
+        # Without a commit to start from the base is an empty tree, where every check fails: only a pass says something.
+        empty = base is None and not all(each.result.passed for each in delivered)
+        before = None if empty else await self._before(base, delivered)
+        compared = [each.result for each in delivered]
+        if before is not None:
+            pairs = zip(compared, before, strict=True)
+            compared = [evidence.against(now, evidence.sighting(then.result)) for now, then in pairs]
+        delivered = with_results(delivered, [evidence.judged_by_chance(each) for each in compared])
+        self._say_differences(delivered)
+        ran = Ran(delivered=delivered, base=before)
+        passed = all(each.result.passed for each in delivered)
+        if commit is None or before is None or not passed or self._host.stop.is_set():
+            return self._graded(ran, Work())
+        looked = await trees.look(self._host.repository, base, commit, self._task)
+        shadows = self._shadows(before, delivered)
+        try:  # what an agent wrote is read here, in many languages
+            harness, doubts = await asyncio.to_thread(looked.judged, self._task.checks, shadows)
+        except trees.TROUBLES as error:
+            return self._graded(ran, Work(unreadable=f"{type(error).__name__}: {error}"[:200]))
+        return await self._with_harness(looked, ran, harness, self._work(looked, harness, doubts, shadows))
 
-    def _worth_comparing(self, results: Sequence[CheckResult]) -> bool:
-        """A check that passes and has nothing to do with tests is as good as it can be: the base could add nothing."""
-        return self._races or any(not each.passed or each.tests or evidence.tests(each.command) for each in results)
+    def _unchanged(self, results: list[CheckResult]) -> Proof:
+        self._say_differences(with_results([Seen(result=each) for each in results], results))
+        if not all(each.passed for each in results):
+            return self._proof(results)
+        if self._task.read_only:
+            return self._proof(results, grading.unchecked("nothing was changed, as the task is read-only"))
+        words = "nothing was changed: its checks pass as they do at the base"
+        return self._proof(results, Word(grade="unharmed", reasons=(words,)))
 
-    async def _before(self, base: str, now: Sequence[CheckResult]) -> list[evidence.Sighting]:
-        """Return how the checks ended at the base; looked at twice where the work's own failed by chance."""
-        found = await self._suite("base", base, _unheard)
-        by_chance = [each.flaky and then.passed and not then.flaky for each, then in zip(now, found, strict=True)]
+    async def _before(self, base: str | None, now: Sequence[Seen]) -> tuple[Seen, ...]:
+        """Run the checks at the base; once more where the work's own failed by chance."""
+        found = await self._trees.suite("base", base, unheard, again=lambda then: _worth_again(now, then))
+        by_chance = [
+            each.result.flaky and then.result.passed and not then.result.flaky
+            for each, then in zip(now, found, strict=True)
+        ]
         if any(by_chance) and not self._host.stop.is_set():
-            again = await checking.run(self._host, self._beside("base3"), base, self._task.checks, _unheard)
-            found = [
-                structs.replace(then, flaky=then.flaky or not other.passed)
+            again = await self._trees.checked("base3", base, self._task.checks, unheard)
+            found = with_results(found, [
+                structs.replace(then.result, flaky=then.result.flaky or not other.result.passed)
                 for then, other in zip(found, again, strict=True)
-            ]
-            await self._keep(base, found)
-        return [evidence.sighting(each) for each in found]
+            ])  # fmt: skip
+            self._trees.keep(await self._trees.key(base), found)
+        return found
 
-    async def _with_tests_of(self, base: str, commit: str, results: Sequence[CheckResult]) -> list[CheckResult]:
-        """Believe checks that pass only if they pass with the base's own tests too, and with as many."""
-        task, host = self._task, self._host
-        changed, added = await host.repository.changed_and_added(base, commit)
-        guarded = judge.guarded_by(task.checks, task, changed, added)
-        again: Sequence[CheckResult] = results
-        if guarded:
-            original = await collecting.with_files_of(host.repository, commit, base, guarded)
-            again = await self._suite("recheck", original, _unheard)
-        touched = [path for path in (*changed, *added) if not judge.named_in(task, path)]
-        return [self._believed(first, second, guarded, touched) for first, second in zip(results, again, strict=True)]
-
-    def _believed(
-        self, first: CheckResult, second: CheckResult, guarded: Sequence[str], touched: Sequence[str]
-    ) -> CheckResult:
-        if not (second.passed or second.flaky):
-            files = ", ".join(guarded[:5])
-            words = f"`{first.command}` passes only with changed tests: {files}"
-            return self._noted(structs.replace(first, note=words, output=second.output, log=second.log))
-        if self._task.type == "test":
-            return first
-        counted = evidence.missing(structs.replace(second, exit_code=0, before=first.before), touched)
-        return self._noted(structs.replace(first, note=counted.note)) if counted.note else first
-
-    def _noted(self, result: CheckResult) -> CheckResult:
-        self._recorder.emit(Checked(result))
-        return result
-
-    # --- running
-
-    async def _suite(self, name: str, commit: str | None, told: Callable[[CheckResult], None]) -> list[CheckResult]:
-        """Run all checks on a commit, or find out that they were: a failure is looked at twice."""
-        key = await self._key(commit)
-        async with _flight(key):
-            known = suites.find(self._recorder.store, key, time.time())
-            if known is not None:
-                cached = [structs.replace(each, cached=True) for each in known]
-                for each in cached:
-                    told(each)
-                return cached
-            results = await checking.run(self._host, self._beside(name), commit, self._task.checks, told)
-            failed = [place for place, each in enumerate(results, 1) if not each.passed and not each.note]
-            if failed and not self._host.stop.is_set():
-                # A later check may need what an earlier one made, so those before it are run too.
-                checks = self._task.checks[: failed[-1]]
-                again = await checking.run(self._host, self._beside(f"{name}2"), commit, checks, _unheard)
-                for place in failed:
-                    results[place - 1] = evidence.once_more(results[place - 1], again[place - 1])
-            if not self._host.stop.is_set():
-                suites.keep(self._recorder.store, key, results, time.time())
-            return results
-
-    async def _keep(self, commit: str, results: Sequence[CheckResult]) -> None:
-        suites.keep(self._recorder.store, await self._key(commit), results, time.time())
-
-    async def _key(self, commit: str | None) -> str:
-        """Hash all that the result of a check depends on, as far as we know of it."""
-        host, plan = self._host, self._host.plan
-        tree = await host.repository.tree_of(commit) if commit else ""
-        # Another run starts where the person may have changed what lies beside the repository's own files.
-        own = plan.base is None or tree != await host.repository.tree_of(plan.base) or _brings_more(host)
-        parts = (
-            tree,
-            self._task.checks,
-            self._task.time_limit_seconds,
-            plan.git_dir,
-            plan.setup,
-            plan.level,
-            host.boxes.fitted.scope,
-            self._record.run if own else "",
+    def _work(self, looked: Looked, harness: Harness, doubts: Sequence[Doubt], shadows: tuple[str, ...]) -> Work:
+        checks, by_product = self._task.checks, dict.fromkeys(harness.decided_by_product, harness.decides)
+        return Work(
+            steered=tuple(structs.replace(each, path=_text(each.path)) for each in harness.steered),
+            own=tuple(check in harness.decided_by_own_tests for check in checks),
+            decides=tuple(tuple(map(_text, by_product.get(check, ()))) for check in checks),
+            claims=claimed(checks, harness.product, looked.changed, looked.listed, looked.contents),
+            doubts=tuple(structs.replace(each, path=_text(each.path)) for each in doubts),
+            shadows=shadows,
+            tests_task=self._task.type == "test",
+            unasked=tuple(_text(path) for path in harness.paths("allowed") if not self._is_asked_for(path)),
+            product=tuple(map(_text, harness.product)),
+            renamed=harness.renamed if harness.moved_tests or harness.renamed else None,
         )
-        return hashlib.sha256(ENCODER.encode(parts)).hexdigest()
 
-    def _beside(self, name: str) -> Path:
-        return Path(self._record.folder).with_name(f"{self._record.attempt.id}-{name}")
+    def _is_asked_for(self, path: str) -> bool:
+        return roles.role_of(path) not in ("test", "runner") or roles.asks_to_change(self._task, path)
+
+    async def _with_harness(self, looked: Looked, ran: Ran, harness: Harness, work: Work) -> Proof:
+        """Run the checks with the base's own tests, where something that steers them was changed."""
+        commit, strict = looked.commit, not harness.own_tests_only
+        if trees.differs(harness, strict=strict):
+            commit = await self._make(
+                "harness", trees.harness_commit(self._host, "harness", looked, harness, strict=strict)
+            )
+            self._trees.notes.append(f"with the base's own tests, as {_named(harness)} changed")
+            ran = structs.replace(ran, harness=await self._trees.suite("harness", commit, unheard))
+            shadows = self._shadows(ran.base or (), ran.harness or ())
+            work = structs.replace(work, shadows=tuple(dict.fromkeys((*work.shadows, *shadows))))
+        ran = structs.replace(ran, base=await self._settled(looked.base, ran.base, ran.harness or ran.delivered))
+        if grading.needs_allowed(ran, work) and not self._host.stop.is_set():
+            commit, ran = await self._with_allowed(looked, harness, ran)
+        if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
+            ran = await self._with_held_out(looked, commit, ran)
+            work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
+        return self._graded(ran, work)
+
+    async def _settled(
+        self, base: str | None, before: Sequence[Seen] | None, now: Sequence[Seen], tree: Tree = "base"
+    ) -> tuple[Seen, ...] | None:
+        """Find out which ids of the base are other ones in each run, where some are gone and as many came."""
+        if before is None:
+            return None
+        doubtful = [id_changes.may_be_unstable(then, each) for then, each in zip(before, now, strict=False)]
+        if not any(doubtful) or self._host.stop.is_set():
+            return tuple(before)
+        name = "base3" if tree == "base" else "heldoutbase2"
+        again = await self._trees.checked(name, base, self._task.checks, unheard)
+        found = tuple(id_changes.with_unstable(then, each) for then, each in zip(before, again, strict=True))
+        self._trees.keep(await self._trees.key(base, tree), found)
+        return found
+
+    async def _with_allowed(self, looked: Looked, harness: Harness, ran: Ran) -> tuple[str, Ran]:
+        """Run the checks with what the task lets change, and with that alone."""
+        commit = looked.commit
+        allowed: tuple[Seen, ...] = ran.delivered
+        if trees.differs(harness, strict=False):
+            commit = await self._make(
+                "allowed", trees.harness_commit(self._host, "allowed", looked, harness, strict=False)
+            )
+            allowed = await self._trees.suite("allowed", commit, unheard)
+        control = None
+        if looked.base and not self._host.stop.is_set() and all(grading.best(each) for each in allowed):
+            only = await self._make("control", trees.control_commit(self._host, looked, harness.steered))
+            control = await self._trees.suite("control", only, unheard, again=_never)
+            self._trees.notes.append("with what the task lets change, with and without the product")
+        return commit, structs.replace(ran, allowed=allowed, control=control)
+
+    async def _with_held_out(self, looked: Looked, commit: str, ran: Ran) -> Ran:
+        """Run the checks with files that no agent ever sees laid over the tree."""
+        if self._host.plan.evidence.held_out is None:
+            return ran
+        self._trees.notes.append("with held-out files, here and at the base")
+        after = await self._trees.suite("held-out", commit, unheard)
+        before = None
+        if not self._host.stop.is_set():
+            before = await self._trees.suite(
+                "held-out base", looked.base, unheard, again=lambda then: _worth_again(after, then)
+            )
+            before = await self._settled(looked.base, before, after, "held-out base")
+        return structs.replace(ran, held_out=after, held_out_base=before)
+
+    def _shadows(self, base: Sequence[Seen], now: Sequence[Seen]) -> tuple[str, ...]:
+        """Return modules that the base's run had from elsewhere and this run has from its own tree, unasked."""
+        found: set[str] = set()
+        for before, after in zip(base, now, strict=False):
+            if before.report and after.report:
+                outside = {*before.report.outside} - {*before.report.inside}
+                found |= outside & {*after.report.inside}
+        asked = set(re.findall(r"\w+", self._task.prompt))
+        return tuple(sorted(found - asked))
+
+    async def _make(self, name: str, making: Awaitable[str]) -> str:
+        commit = await making
+        self._made.append(name)
+        return commit
+
+    # --- what is said of it
+
+    def _graded(self, ran: Ran, work: Work) -> Proof:
+        graded = grading.grade(ran, work)
+        for first, last in zip(ran.delivered, graded.results, strict=True):
+            if first.result.note != last.note:
+                self._emit(Checked(last))
+        if self._trees.notes:
+            self._say(f"its checks also ran {'; '.join(self._trees.notes)}")
+        return self._proof(graded.results, graded.evidence, graded, work)
+
+    def _proof(
+        self,
+        results: Sequence[CheckResult],
+        word: Word | None = None,
+        graded: Graded | None = None,
+        work: Work | None = None,
+    ) -> Proof:
+        detail = EvidenceDetail(
+            trees=self._trees.trees,
+            runs=tuple(self._trees.runs),
+            tests=graded.tests if graded else (),
+            steered=work.steered if work else (),
+            doubts=work.doubts if work else (),
+            notes=tuple(self._trees.notes),
+        )
+        return Proof(results=tuple(results), evidence=word, detail=detail)
+
+    def _say_differences(self, seen: Sequence[Seen]) -> None:
+        for each in seen:
+            if words := evidence.told(each.result):
+                self._say(words)
+
+    def _say(self, words: str) -> None:
+        self._emit(Noted(words))
 
 
-def _brings_more(host: Host) -> bool:
-    return bool(host.plan.setup.copy) or (host.repository.folder / ".worktreeinclude").exists()
+def _never(_: Sequence[Seen]) -> bool:
+    return False
 
 
-def _unheard(_: CheckResult) -> None:
-    """Tell nobody: what is compared with is not the attempt's own doing."""
+def _worth_again(now: Sequence[Seen], then: Sequence[Seen]) -> bool:
+    """Tell whether a failure at the base needs a second look: not where its tests, by name, fail there and pass now."""
+    return any(
+        unexplained(before.result)
+        and not (after.result.passed and before.report and "failed" in before.report.tests.values())
+        for after, before in zip(now, then, strict=True)
+    )
+
+
+def _text(path: str) -> str:
+    """Return a path as text that can be stored: git's need not be UTF-8."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _named(harness: Harness) -> str:
+    paths = [_text(each.path) for each in harness.steered]
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -1,4 +1,4 @@
-"""What a blind judge is given: the changes of others, without a word of whose they are."""
+"""What a blind judge or a second reader is given: the changes of others, without a word of whose they are."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from msgspec import structs
 from corral.engine.host import Host
 from corral.errors import CorralError
 from corral.flow import Node
-from corral.rules import judging, naming
+from corral.model import AttemptRecord
+from corral.rules import judging, naming, second_reader
 
 
-async def briefed(node: Node, host: Host, candidates: Sequence[str]) -> Node:
-    """Return a judge's node with the changes it is to compare, in the order it is shown them."""
-    patches = [await _patch(host, name) for name in candidates]
-    prompt, files = judging.brief(node.task.prompt, patches)
+async def briefed(node: Node, host: Host, own: AttemptRecord, others: Sequence[AttemptRecord]) -> Node:
+    """Return a judge's node with the changes it is to compare, in the order it is shown them; a reader's has one."""
+    patches = [await _patch(host, name) for name in own.candidates]
+    if own.lane <= second_reader.FIRST_LANE:
+        read = next(each for each in others if each.attempt.id == own.candidates[0])
+        prompt, files = second_reader.brief(node.task.prompt, patches[0], read.attempt.evidence, read.evidence)
+    else:
+        prompt, files = judging.brief(node.task.prompt, patches)
     host.task = structs.replace(node.task, prompt=prompt, handed=files)
     return structs.replace(node, task=host.task)
 

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from msgspec import UNSET
+
 from corral import __version__
 from corral.engine.host import Host
 from corral.engine.talk.recorder import Recorder
@@ -39,6 +41,7 @@ def _unsealed(recorder: Recorder, task: Task, host: Host, commit: str) -> Receip
         task_sha256=hashlib.sha256(task.prompt.encode()).hexdigest(),
         corral=__version__,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
+        evidence=attempt.evidence if attempt.evidence is not None else UNSET,
     )
 
 

@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 
 from corral.engine.host import Host
 from corral.engine.places import repository_of, require
-from corral.engine.proof import checking
+from corral.engine.proof.evidence import Evidence, Proof
 from corral.flow import Task
-from corral.model import AttemptRecord, CheckResult, Receipt, RunPlan
-from corral.rules import naming, receipts
+from corral.model import AttemptRecord, Receipt, RunPlan
+from corral.rules import grading, naming, receipts
 from corral.rules.receipts import Found, Verified
 from corral.world import sealing
 from corral.world.git import Repository
@@ -39,7 +39,7 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
             seen = await _found(record, record.receipt, plan, repository, store.folder)
             if rerun and seen.commit:
                 again = await _again(record, record.receipt, plan, repository, store.folder)
-                seen = structs.replace(seen, again=again)
+                seen = structs.replace(seen, again=again.results, graded_again=again.evidence)
             found.append(receipts.verify(record.receipt, seen))
     return Verification(run=run, holds=bool(found) and all(each.holds for each in found), receipts=tuple(found))
 
@@ -71,15 +71,15 @@ async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, reposit
     )
 
 
-async def _again(
-    record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path
-) -> tuple[CheckResult, ...]:
-    """Run the checks that a receipt tells of once more, on its commit, in a box like then."""
-    timeout = next((node.task.time_limit_seconds for node in plan.flow.nodes if node.id == record.node), 3600.0)
-    host = Host(plan, Task(prompt="verify", timeout_seconds=timeout), repository, state, receipt.attempt)
-    await host.fit_again(receipt.agent)
-    commands = [check.command for check in receipt.checks]
+async def _again(record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path) -> Proof:
+    """Prove the work of a receipt once more, by all the runs that it rests on, in boxes like then."""
+    commands = tuple(check.command for check in receipt.checks)
     if not commands:
-        return ()
-    folder = Path(record.folder).with_name(f"{receipt.attempt}-verify")
-    return tuple(await checking.run(host, folder, receipt.commit, commands, lambda _: None))
+        return Proof(evidence=grading.unchecked("there was no check"))
+    found = next((node.task for node in plan.flow.nodes if node.id == record.node), Task(prompt="verify"))
+    task = structs.replace(found, checks=commands)
+    host = Host(plan, task, repository, state, receipt.attempt)
+    host.base = receipt.base
+    await host.fit_again(receipt.agent)
+    prover = Evidence(host, task, record, lambda _: None, None)
+    return await prover.prove(receipt.commit, record.compared_with or receipt.base)

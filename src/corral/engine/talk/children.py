@@ -12,6 +12,7 @@ from msgspec import structs
 from corral.adapter import AgentTask
 from corral.engine.host import Host
 from corral.engine.looking import document
+from corral.engine.paying.money import held_usd
 from corral.engine.talk.office import Office
 from corral.engine.talk.recorder import Recorder
 from corral.engine.talk.results import text_of
@@ -131,11 +132,11 @@ class Children:
             self._office.family.abandon(child.run)
 
     def held_usd(self) -> float:
-        """Return what all below this node has cost, and what those at work were promised; earlier tries count too."""
+        """Return what counts for all below this node: what was spent and reserved, or promised to those at work."""
         lineage, held = self._office.lineage, 0.0
         for child in lineage.below_node(self._run, self._node.id):
             at_work = self._office.store.run(child.run).status in OPEN
-            held += max(lineage.spent_usd(child.run), (child.budget_usd or 0.0) if at_work else 0.0)
+            held += max(sum(held_usd(self._office.store, child.run)), (child.budget_usd or 0.0) if at_work else 0.0)
         return held
 
     # --- parts of a child

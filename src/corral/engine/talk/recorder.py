@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from msgspec import structs
 
+from corral.engine.paying.notional import windows_of
 from corral.engine.paying.purse import Purse
 from corral.engine.people.asking import Desk
 from corral.engine.telling import Listener, tell
@@ -159,7 +160,7 @@ class Recorder:
 
     def windows(self) -> list[QuotaWindow]:
         """Return how the windows of its account stand, as its provider or its agent reported last."""
-        return [each for each in accounts.seen(self._store) if each.agent == self.attempt.known_as]
+        return windows_of(self._store, (self.attempt.known_as,))
 
     def settle_tokens(self) -> None:
         """Take what was metered in a turn of which the agent itself told nothing, or not the whole."""

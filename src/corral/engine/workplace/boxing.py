@@ -16,7 +16,7 @@ from corral.engine.workplace.network import Network
 from corral.engine.workplace.scoping import Fitted
 from corral.errors import CorralError
 from corral.model import Level
-from corral.world import caches, process, watchdog
+from corral.world import caches, custody, process, watchdog
 from corral.world.process import Exit, Limits, Start, Talk
 from corral.world.sandbox import visible
 from corral.world.sandbox.confine import confine, home_in_box, own_processes
@@ -25,6 +25,7 @@ from corral.world.workspace import Workspace
 
 WATCH_SECONDS = 0.25  #: until the first look; most checks are over by then
 ASIDE_SECONDS = 600.0
+ORPHAN_SECONDS = 0.04  #: between two looks at the processes of a check
 
 
 def _unheard(stream: str, line: bytes, cut: bool) -> None:  # noqa: FBT001
@@ -40,7 +41,34 @@ class Program(Struct, frozen=True, kw_only=True):
     wrapped: bool = False
     hear: Callable[[str, bytes, bool], None] = _unheard  #: each line
     raw: Callable[[str, bytes], None]  #: every byte
+    orphaned: Callable[[str], object] | None = None  #: gets the name of each program that outlives its parent
     stop: asyncio.Event | None = None  #: ends it, if not what ends the whole attempt
+
+
+@contextlib.asynccontextmanager
+async def _orphans(start: Start, program: Program) -> AsyncGenerator[None]:
+    """Watch for programs in a box that outlive their parent: those belong to its first process."""
+
+    async def watch(box_pid: Callable[[], int | None], orphaned: Callable[[str], object]) -> None:
+        known: set[int] = set()
+        while True:
+            await asyncio.sleep(ORPHAN_SECONDS)
+            first = box_pid()
+            now = {*custody.children(first)[1:]} if first else set[int]()
+            for pid in known & now:  # seen twice: not one that was about to end
+                if name := custody.name_of(pid):
+                    orphaned(name)
+            known = now
+
+    if program.orphaned is None or start.box_pid is None:
+        yield
+        return
+    watching = asyncio.create_task(watch(start.box_pid, program.orphaned))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 class Boxes:
@@ -116,7 +144,7 @@ class Boxes:
         with made as confined:
             start = structs.replace(confined, talks=program.talks)
             talk.hold = partial(watchdog.held, start)
-            async with network.served(start, talk), self._watched(start, box, talk):
+            async with network.served(start, talk), self._watched(start, box, talk), _orphans(start, program):
                 stop = program.stop or self._stop
                 ended = await process.follow(start, limits, program.hear, program.raw, stop, talk)
         self.memory_kills += made.memory_kills
@@ -143,7 +171,7 @@ class Boxes:
             try:
                 finished = await process.run(start, timeout=seconds)
             except process.TooSlow as error:
-                raise CorralError(f"the work cannot {what} within {seconds:.0f} s") from error
+                raise process.TooSlow(f"the work cannot {what} within {seconds:g} s") from error
         if finished.code != 0:
             words = " ".join(finished.err.decode(errors="replace").split())
             raise CorralError(f"the work cannot {what}: {words[-400:]}")

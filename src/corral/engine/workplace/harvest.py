@@ -17,12 +17,12 @@ from corral.flow import Task
 from corral.rules import naming
 from corral.world import collecting, snapshots, workspace
 from corral.world.collecting import Taken
+from corral.world.process import TooSlow
 from corral.world.workspace import Workspace
 
 if TYPE_CHECKING:
     from corral.engine.host import Host
 
-COLLECT_SECONDS = 120.0  #: for each way of collecting; a limit of its own, for the agent's time is over by then
 #: The agent's own settings may name programs that never end; its identity is in its .git.
 NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
@@ -77,7 +77,9 @@ async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
     troubles: list[CorralError | OSError] = []
     if (out / "done").exists() and (out / "work.bundle").exists():
         try:
-            return await _take(host, made, out, references)
+            taken = await _take(host, made, out, references)
+            if taken.commit or taken.saved:  # an agent can write a bundle that holds nothing
+                return taken
         except (CorralError, OSError) as error:
             troubles.append(error)
     try:
@@ -97,7 +99,7 @@ async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
 async def _take(host: Host, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
     async with host.repository_lock():
         taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
-    return structs.replace(taken, notes=collecting.left_out(out))
+    return structs.replace(taken, left=collecting.left_out(out))
 
 
 async def _collect_alone(host: Host, made: Workspace, out: Path) -> None:
@@ -114,19 +116,24 @@ async def _files_alone(host: Host, made: Workspace, references: Sequence[str], r
     place.mkdir(mode=0o700)
     snapshots.prepare(made, place, host.owner, alone=True)
     await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
-    notes = (f"its files were collected without its own commits: {reason}", *collecting.left_out(place))
+    left = (f"its own commits, its files alone were: {reason}", *collecting.left_out(place))
     async with host.repository_lock():
         commit = await snapshots.take_files(host.repository, place, references, host.base)
     if commit is None:
         raise CorralError(reason)
-    return Taken(commit, notes=notes)
+    return Taken(commit, left=left)
 
 
 async def _aside(host: Host, made: Workspace, command: list[str], place: Path) -> None:
     box = host.boxes.box(made, place.parent, writable=(place,), env=NO_SETTINGS)
     there = {name: tuple(path for path in getattr(box, name) if path.exists()) for name in ("pinned", "guarded")}
     box = structs.replace(box, file_mb=None, cpu_seconds=None, **there)
-    await host.boxes.aside(command, box, "be collected", COLLECT_SECONDS)
+    seconds = host.plan.setup.collect_seconds  # a limit of its own: the agent's time is over by then
+    try:
+        await host.boxes.aside(command, box, "be collected", seconds)
+    except TooSlow as slow:
+        hint = "allow more time with `collect` in [workspace], as in `5m`"
+        raise TooSlow(f"{slow}; {hint}", hint=hint) from slow
 
 
 def _out_of_space(error: Exception) -> bool:

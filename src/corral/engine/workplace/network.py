@@ -45,6 +45,12 @@ def is_open(level: Level, net: Net) -> bool:
     return level not in OWN or net == "on"
 
 
+def is_metered(dressed: Outfit) -> bool:
+    """Return whether an agent's requests to its provider pass by us: it has a key or a named address, no login."""
+    provider = dressed.agent.facts.provider
+    return provider is not None and any(dressed.env.get(name) for name in (provider.address, *provider.keys))
+
+
 class Network:
     """What one box is connected to. Made before the box, served while it runs."""
 
@@ -81,7 +87,7 @@ class Network:
         named = dressed.env.get(provider.address, "") if provider else ""
         present = [name for name in (provider.keys if provider else ()) if dressed.env.get(name)]
         url = _url(provider.address, named or provider.standard) if provider else ""
-        if provider is None or not url or not (named or present):
+        if provider is None or not url or not is_metered(dressed):
             self.left = tuple(name for name in facts.keys if dressed.env.get(name))
             # Where its settings say it is to go, it may go: they are the person's, or trusted.
             addresses = [value for value in dressed.env.values() if value.startswith(("http://", "https://"))]

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "who": ("watch", "Show who is at work on which file, and where two are at work on the same."),
     "diff": ("look", "Show the change a run made, as a patch."),
     "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
+    "evidence": ("evidence", "Show how a result was checked: its grade, and what it rests on."),
     "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "pause": ("act", "Let a run rest, or one node of it; `resume` goes on."),

@@ -1,17 +1,20 @@
-"""`compare`, `verify`: what attempts proved, side by side, and whether their receipts still hold."""
+"""`compare`, `evidence`, `verify`: what attempts proved, how that was found, and whether their receipts still hold."""
 
 from __future__ import annotations
 
 import click
 import msgspec
 
+from corral.engine.engine import Engine
 from corral.engine.proof.comparing import Compared, ComparedCheck, ComparedNode, Comparison
 from corral.engine.proof.verifying import Verification
+from corral.errors import BadRequest
 from corral.flow import agent_and_model
+from corral.frontends import evidence_words
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option, run_argument
 
-HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
+HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
 
 
 @click.command()
@@ -45,6 +48,7 @@ def _table(node: ComparedNode, *, named: bool) -> list[str]:
             each.attempt.rpartition("-")[2],
             agent_and_model(each.agent, each.model),
             each.status + (f" ({each.tries} tries)" if each.tries > 1 else ""),
+            each.evidence.grade if each.evidence else "-",
             "; ".join(map(_check, each.checks)) or "-",
             str(each.new_failures),
             f"{each.files_changed} file{'' if each.files_changed == 1 else 's'} +{each.insertions} -{each.deletions}",
@@ -78,6 +82,34 @@ def _count(tests: words.Tally | None) -> str:
 def _extra(each: Compared) -> str:
     scores = [f"{name} {value:g}" for name, value in sorted(each.scores.items())]
     return f" ({', '.join(scores)})" if scores else ""
+
+
+@click.command()
+@click.argument("run", required=False, default="@last")
+@click.argument("attempt", required=False)
+@json_option
+def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
+    """Show how the result of RUN was checked: grade and reasons, trees, runs, tests before and after, doubts.
+
+    ATTEMPT is an id, the number at its end, or an agent; without it the winner is shown, or else the last with work.
+    """
+    with engine() as opened:
+        try:
+            run = opened.find(run)
+        except BadRequest:
+            if attempt is not None:
+                raise
+            run, attempt = _named_alone(opened, run)
+        found = opened.work.evidence(run, attempt)
+    click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(evidence_words.lines(found)))
+
+
+def _named_alone(opened: Engine, name: str) -> tuple[str, str]:
+    """Return run and attempt where only an attempt is named: its id, or one of the last run."""
+    whole = name.rpartition("-")[0]
+    if not whole:
+        return opened.find("@last"), name
+    return opened.find(whole), name
 
 
 @click.command()

@@ -95,6 +95,7 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
     "--stubs", "stub_file", metavar="FILE", help="With --dry-run: outcomes from a file, `NODE: OUTCOME` each."
 )
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
+@click.option("--held-out", metavar="DIR", help="Files of checks that no agent sees: laid over work that is checked.")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.")
 @click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")

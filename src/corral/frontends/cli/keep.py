@@ -33,6 +33,9 @@ def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> 
         click.echo(f"restored {restored.attempt} {restored.at}: its files are in {restored.folder}")
     else:
         click.echo(f"restored {restored.attempt} {restored.at}: branch {restored.branch}")
+    if not as_json:
+        for line in words.uncollected(restored.not_collected, restored.workspace):
+            click.echo(line, err=True)
 
 
 @click.command()

@@ -13,6 +13,7 @@ import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.looking import document
+from corral.engine.paying.notional import notional_words
 from corral.errors import BadRequest
 from corral.events import Condensed, Stored
 from corral.frontends import listing
@@ -89,10 +90,13 @@ def show(run: str, *, receipt: bool, attempt: str | None, as_json: bool) -> None
 
             found = asyncio.run(opened.merges.told(found))
         asked = opened.inbox.commands(found.run)
+        windows = opened.money.windows_of(found) if found.cost.notional is True else []
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return
     click.echo("\n".join(words.summary(found, asked)))
+    if found.cost.notional is True:
+        click.echo(f"notional {notional_words(windows)}")
     rows = [
         (
             attempt.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import os
 import sys
@@ -14,12 +15,12 @@ import click
 import msgspec
 
 from corral.engine.looking import document
-from corral.engine.paying import money
+from corral.engine.paying import money, notional
 from corral.flow import known_as
 from corral.frontends.cli import words
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.who import who
-from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing, Window
+from corral.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -53,9 +54,10 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
     with engine() as opened:
         if action == "set":
             _refuse_none(named)
-            for window, amount in named:
-                money.set_limit(opened.store, Limit(window=window, usd=amount, agent=agent, repo=place), who())
+            limits = [Limit(window=window, usd=amount, agent=agent, repo=place) for window, amount in named]
+            asyncio.run(opened.money.set_limits(limits, who()))
         elif action == "reset":
+            place = asyncio.run(opened.money.place_of(place))
             gone = money.reset(opened.store, agent, place, who(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
             for kept in () if whole else money.ceilings(opened.store):
@@ -139,23 +141,28 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget
         found = money.overview(opened.store, settings, since=since, repo=place).by(cast("By", by))
+        windows = notional.windows_of(opened.store, found.accounts)
     rows = [msgspec.to_builtins(row) for row in found.rows]
     if as_json:
         saved = None if found.saved_usd is None else {"usd": found.saved_usd, "against": found.saved_against}
-        total = {"usd": found.usd, "source": found.source, "reserved_usd": found.reserved_usd}
-        click.echo(msgspec.json.encode({"total": total, "by": by, "rows": rows, "saved": saved}).decode())
+        total: dict[str, Any] = {"usd": found.usd, "source": found.source, "reserved_usd": found.reserved_usd}
+        shown: dict[str, Any] = {"total": total, "by": by, "rows": rows, "saved": saved}
+        if found.notional_usd:
+            total |= {"notional": True, "notional_usd": found.notional_usd}
+            shown["windows"] = [{"account": each.agent, **_window(each)} for each in windows]
+        click.echo(msgspec.json.encode(shown).decode())
     elif as_csv:
-        names = ["key", "usd", "reserved_usd", "tokens", "attempts", "done", "seconds", "unknown"]
-        writer = csv.DictWriter(sys.stdout, names, lineterminator=os.linesep)
+        names = ["key", "usd", "reserved_usd", "tokens", "attempts", "done", "seconds", "unknown", "notional_usd"]
+        writer = csv.DictWriter(sys.stdout, names, restval=0.0, lineterminator=os.linesep)
         writer.writeheader()
         writer.writerows(rows)
     elif not rows:
         click.echo("nothing was spent yet", err=True)
     else:
-        click.echo("\n".join(_plot(found)))
+        click.echo("\n".join(_plot(found, windows)))
 
 
-def _plot(found: CostTable) -> list[str]:
+def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
     most = max((row.usd for row in found.rows), default=0.0)
     rows = [
         (
@@ -172,6 +179,8 @@ def _plot(found: CostTable) -> list[str]:
     lines = words.table((found.by.upper(), "SPENT", "RESERVED", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
     known = f" ({found.source})" if found.source != "unknown" else ""
     lines.append(f"\n{words.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
+    if found.notional_usd:
+        lines.append(f"${found.notional_usd:.2f} of it is notional: {notional.notional_words(windows)}")
     unknown = sum(row.unknown for row in found.rows)
     if unknown:
         lines.append(f"attempts of unknown cost: {unknown}; what is reserved for them counts against limits")
@@ -220,15 +229,16 @@ def _quota(each: Quota) -> dict[str, Any]:
         "seen": document.moment(each.at),
         "times": each.times,
         "message": each.message,
-        "windows": [
-            {
-                "name": window.name,
-                "used": window.used,
-                "resets": None if window.resets is None else document.moment(window.resets),
-                "seen": document.moment(window.at),
-            }
-            for window in each.windows
-        ],
+        "windows": [_window(window) for window in each.windows],
+    }
+
+
+def _window(window: QuotaWindow) -> dict[str, Any]:
+    return {
+        "name": window.name,
+        "used": window.used,
+        "resets": None if window.resets is None else document.moment(window.resets),
+        "seen": document.moment(window.at),
     }
 
 
@@ -245,8 +255,6 @@ def halt(*, off: bool, as_json: bool) -> int:
             was = money.unhalt(opened.store)
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
             return 0
-        import asyncio  # noqa: PLC0415 -- only this command of the module needs it
-
         report = asyncio.run(opened.control.halt(who()))
     click.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_halted(report)))
     return 1 if report.not_stopped else 0

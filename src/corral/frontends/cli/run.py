@@ -44,7 +44,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option(
     "--select",
     type=click.Choice(["evidence", "cheapest", "first"]),
-    help="How a race is decided: by evidence, by cost, or by who is proven first.  [evidence]",
+    help="How a race is decided: by evidence, by cost, or by who is done first.  [evidence]",
 )
 @click.option(
     "--scorer",
@@ -54,6 +54,11 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     help="A command that prints a number for a proven result, or a plug-in; repeatable.",
 )
 @click.option("--judge", metavar="AGENT", help="Who compares proven results of a race, without knowing whose they are.")
+@click.option(
+    "--held-out",
+    metavar="DIR",
+    help="Files of checks that the agent never sees: laid over its work, path by path, and checked again.",
+)
 @click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
 @click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")

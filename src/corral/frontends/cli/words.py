@@ -32,7 +32,7 @@ from corral.events import (
     Unparsed,
 )
 from corral.flow import short
-from corral.frontends import columns
+from corral.frontends import columns, evidence_words
 from corral.frontends.visible import coloured
 from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
 
@@ -72,6 +72,7 @@ def money(cost: Cost) -> str:
         + ("" if cost.source == "reported" or not cost.usd else f" {cost.source}")
     )
     doubt = ["disputed"] if cost.disputed is True else []
+    doubt += ["notional"] if cost.notional is True else []
     return ", ".join([known, *doubt, *filter(None, [reserved])])
 
 
@@ -86,7 +87,9 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     if value < 120:
         return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+    if value < 7200:
+        return f"{value / 60:.0f} min"
+    return f"{value / 3600:.1f} h" if value < 2 * 86400 else f"{value / 86400:.0f} d"
 
 
 def moment(then: float) -> str:
@@ -102,7 +105,7 @@ def cut(text: str, width: int) -> str:
 
 def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
     """Say in a few plain lines what became of a run, and what to type next; `asked` answers what it waits for."""
-    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    attempts = _work(run)
     winner = next((attempt for node in run.nodes for attempt in node.attempts if attempt.id == node.winner), None)
     shown = winner or (attempts[-1] if attempts else None)
     lines = [f"{status(run.status, 8)} {run.run}  {one_line(run.task, width() - 24)}"]
@@ -120,15 +123,15 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
         lines.append(f"agent    {named(shown)}, {_lane_facts(own)}, {_sandbox(shown)}")
         if winner and run.nodes[0].why:
             lines.append(f"won      {run.nodes[0].why}")
-        lines += [f"beside   {named(lane[-1])}: {lane[-1].status}, {_lane_facts(lane)}" for lane in others]
+        lines += [f"beside   {named(lane[-1])}: {_stands(lane[-1])}, {_lane_facts(lane)}" for lane in others]
         lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
     else:
         facts = (named(shown), _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
         lines.append("agent    " + ", ".join(facts))
     lines.append(f"changed  {changes(shown)}")
+    lines += [f"missing  {line}" for line in uncollected(shown.not_collected or (), shown.workspace or None)]
     lines += _merged(run)
-    if shown.checks:
-        lines.append("checks   " + "; ".join(check_words(check) for check in shown.checks))
+    lines += _proof(shown)
     if shown.branch:
         lines.append(f"branch   {shown.branch}")
     if shown.error and shown.error.hint:
@@ -139,9 +142,28 @@ def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
     return lines
 
 
+def _work(run: Run) -> list[Attempt]:
+    """Return the attempts at the task; those of a judge or a second reader are none."""
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    return [attempt for attempt in attempts if attempt.role != "judge"] or attempts
+
+
 def named(attempt: Attempt) -> str:
     """Name an agent with its model: two in a race may differ in that alone."""
     return f"{attempt.agent} ({short(attempt.model)})" if attempt.model else attempt.agent
+
+
+def _proof(attempt: Attempt) -> list[str]:
+    """Say what the checks of an attempt came to, and how well that proves it."""
+    checks = "; ".join(check_words(check) for check in attempt.checks)
+    graded = evidence_words.line(attempt)
+    return [*([f"checks   {checks}"] if checks else []), *([f"evidence {graded}"] if graded else [])]
+
+
+def _stands(attempt: Attempt) -> str:
+    """Say the status of an attempt, and its grade where that says more."""
+    graded = attempt.evidence.grade if attempt.evidence and attempt.status == "done" else ""
+    return f"{attempt.status}, {graded}" if graded else attempt.status
 
 
 def _merged(run: Run) -> list[str]:
@@ -192,11 +214,16 @@ def _nodes(run: Run) -> list[str]:
     lines: list[str] = []
     for node in run.nodes:
         shown = next((each for each in node.attempts if each.id == node.winner), None)
-        last = shown or (node.attempts[-1] if node.attempts else None)
-        about = [named(last), changes(last) if last.files_changed else ""] if last else []
+        own = [each for each in node.attempts if each.role != "judge"] or node.attempts
+        last = shown or (own[-1] if own else None)
+        graded = last.evidence.grade if last and last.evidence and last.status == "done" else ""
+        about = [named(last), graded, changes(last) if last.files_changed else ""] if last else []
         words = [*filter(None, about), *([node.reason] if node.reason and node.status != "done" else [])]
         line = f"  {node.id:<{known}}  {node.status:<8}  {', '.join(words)}".rstrip()
         lines.append(one_line_kept(line, width()))
+        if last:
+            missing = uncollected(last.not_collected or (), last.workspace or None)
+            lines += [f"  {'':<{known}}  {'missing':<8}  {each}" for each in missing]
     attempts = [attempt for node in run.nodes for attempt in node.attempts]
     done = sum(node.status == "done" for node in run.nodes)
     tries = f"{len(attempts)} attempts" if len(attempts) != 1 else "1 attempt"
@@ -231,6 +258,12 @@ def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
     return f"corral logs {run.run}" + (
         f"   {_look(run)} {run.run}" if (shown and shown.commit) or run.strategy == "race" else ""
     )
+
+
+def uncollected(left: Sequence[str], workspace: str | None) -> list[str]:
+    """Say what of an attempt's work is on no branch, and where it is."""
+    lines = [f"not collected: {one_line(line, 300)}" for line in left]
+    return [*lines, f"what is not collected is in {workspace}"] if workspace and lines else lines
 
 
 def _look(run: Run) -> str:

@@ -22,8 +22,8 @@ async def budget(call: Call, asked: arguments.Budget) -> Told:
     if asked.does == "set":
         if not asked.amounts:
             raise BadRequest("there is no amount to set", hint="max_cost (a day), per_run or per_month, in USD")
-        for window, usd in asked.amounts:
-            money.set_limit(store, Limit(window=window, usd=usd, agent=asked.agent), call.by)
+        limits = [Limit(window=window, usd=usd, agent=asked.agent) for window, usd in asked.amounts]
+        await call.engine.money.set_limits(limits, call.by)
         outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in asked.amounts)
     elif asked.does == "reset":
         gone = money.reset(store, asked.agent, "", call.by)

@@ -7,15 +7,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from corral.engine.paying.notional import notional_words
 from corral.errors import BadFlow, BadRequest
+from corral.frontends import evidence_words
 from corral.frontends.mcp import arguments, given
 from corral.frontends.mcp.asking import Pending, ways
 from corral.frontends.mcp.calls import LEFT_TO_PERSON, Call
 from corral.frontends.mcp.requests import of_execute, of_flow
 from corral.merging import MergeRequest
-from corral.model import OPEN, Request, Run
+from corral.model import OPEN, Attempt, Request, Run
 
 GOOD = ("done", *OPEN)
+MOST_GRADES = 5  #: winners whose evidence is said in words
 
 
 class Told(Struct, frozen=True):
@@ -31,9 +34,17 @@ def told_run(call: Call, run: Run) -> Told:
     waiting = [entry for entry in call.engine.inbox.entries() if entry.run == run.run]
     words = [f"waits for an answer: {entry.text} (engine_answer id {entry.id}: {ways(entry)})" for entry in waiting]
     failed = run.status not in GOOD
+    words += [f"{won.id} {said}" for won in _winners(run) if (said := evidence_words.line(won))][:MOST_GRADES]
     if failed:
         words.insert(0, f"run {run.run} {run.status}: {run.reason or _why(run)}")
+    if run.cost.notional is True:
+        usd = f"${run.cost.usd:.2f}" if run.cost.usd is not None else "the cost"
+        words.append(f"{usd} is notional: {notional_words(call.engine.money.windows_of(run))}")
     return Told(run, failed, "\n".join([*call.warnings, *words]))
+
+
+def _winners(run: Run) -> list[Attempt]:
+    return [each for node in run.nodes for each in node.attempts if each.id == node.winner]
 
 
 def _why(run: Run) -> str:
@@ -110,7 +121,8 @@ async def answer(call: Call, asked: arguments.Answer) -> Told:
 
 async def select(call: Call, asked: arguments.Select) -> Told:
     if asked.attempt:
-        return Told(call.engine.work.choose(asked.run, asked.attempt, call.by))
+        call.visitor.needs(call.engine.inbox.choosing_needs(call.engine.find(asked.run)))
+        return Told(await call.engine.work.choose(asked.run, asked.attempt, call.by))
     return Told(call.engine.work.compare(asked.run))
 
 

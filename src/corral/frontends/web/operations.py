@@ -22,6 +22,7 @@ NAMES: dict[str, str] = {
     "GET /runs/{run}/diff.patch": "show_run_patch",
     "GET /runs/{run}/hunks": "list_run_hunks",
     "GET /runs/{run}/compare": "compare_attempts",
+    "GET /runs/{run}/evidence": "show_evidence",
     "POST /runs/{run}/choose": "choose_attempt",
     "GET /runs/{run}/receipt": "show_receipt",
     "POST /runs/{run}/merge/preview": "preview_merge",

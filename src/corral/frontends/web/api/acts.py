@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from corral.engine.merge import taking
 from corral.engine.proof.comparing import Comparison
+from corral.engine.proof.evidence_view import EvidenceView
 from corral.errors import NotFound
 from corral.frontends.web import vetting
 from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer
@@ -142,7 +143,14 @@ async def compare(run: str, site: Here, _: Reader) -> Response:
 async def choose(run: str, request: Request, site: Here, caller: Runner) -> Response:
     """Make an attempt the winner of its node: a person's word counts more than the engine's."""
     wanted = await body(request, Choice)
-    return answer(site.engine.work.choose(run, wanted.attempt, caller.by))
+    caller.needs(site.engine.inbox.choosing_needs(site.engine.find(run)))
+    return answer(await site.engine.work.choose(run, wanted.attempt, caller.by))
+
+
+@router.get("/runs/{run}/evidence", responses=gives(EvidenceView))
+async def evidence(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show how a result was checked: its grade and reasons, trees, runs, tests before and after, doubts."""
+    return answer(site.engine.work.evidence(run, attempt))
 
 
 @router.get("/runs/{run}/receipt", responses=gives(Receipt))

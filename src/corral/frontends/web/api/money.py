@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.looking.document import moment
-from corral.engine.paying import money
+from corral.engine.paying import money, notional
 from corral.frontends.web import vetting
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.described import answer, body, gives, takes
 from corral.frontends.web.site import Here, Site
-from corral.money import By, CostTable, HaltReport, Limit, Quota, Standing
+from corral.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
@@ -61,6 +62,8 @@ class Total(Struct, frozen=True, kw_only=True):
     usd: float
     source: str
     reserved_usd: float
+    notional: bool | UnsetType = UNSET
+    notional_usd: float | UnsetType = UNSET
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -77,6 +80,15 @@ class CostRow(Struct, frozen=True, kw_only=True):
     done: int
     seconds: float
     unknown: int
+    notional_usd: float | UnsetType = UNSET
+
+
+class WindowShown(Struct, frozen=True, kw_only=True):
+    name: str
+    used: float | None
+    resets: str | None
+    seen: str
+    account: str | UnsetType = UNSET
 
 
 class CostShown(Struct, frozen=True, kw_only=True):
@@ -86,13 +98,7 @@ class CostShown(Struct, frozen=True, kw_only=True):
     by: str
     rows: list[CostRow]
     saved: Saved | None
-
-
-class WindowShown(Struct, frozen=True, kw_only=True):
-    name: str
-    used: float | None
-    resets: str | None
-    seen: str
+    windows: list[WindowShown] | UnsetType = UNSET  #: of accounts whose dollars are notional
 
 
 class QuotaShown(Struct, frozen=True, kw_only=True):
@@ -135,9 +141,7 @@ async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
         Limit(window="month", usd=wanted.per_month or 0.0, agent=wanted.agent, repo=repo),
         Limit(window="ceiling", usd=wanted.ceiling or 0.0, agent=wanted.agent, repo=repo),
     )
-    for limit in limits:
-        if limit.usd:
-            money.set_limit(site.engine.store, limit, caller.by)
+    await site.engine.money.set_limits([limit for limit in limits if limit.usd], caller.by)
     return answer(_budget(site))
 
 
@@ -159,7 +163,9 @@ async def cost(
     """Show what attempts cost, by agent, model, day, repository or kind of task."""
     since = time.time() - days * 86_400 if days else 0.0
     found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
-    return answer(_shown(found.by(by)))
+    table = found.by(by)
+    windows = notional.windows_of(site.engine.store, table.accounts) if table.notional_usd else None
+    return answer(_shown(table, windows))
 
 
 @router.get("/cost/overview", responses=gives(OverviewShown))
@@ -206,7 +212,7 @@ async def unhalt(site: Here, _: Admin) -> Response:
     return Response(status_code=204)
 
 
-def _shown(found: CostTable) -> CostShown:
+def _shown(found: CostTable, windows: Sequence[QuotaWindow] | None = None) -> CostShown:
     rows = [
         CostRow(
             key=row.key,
@@ -217,12 +223,25 @@ def _shown(found: CostTable) -> CostShown:
             done=row.done,
             seconds=row.seconds,
             unknown=row.unknown,
+            notional_usd=row.notional_usd,
         )
         for row in found.rows
     ]
     saved = None if found.saved_usd is None else Saved(usd=found.saved_usd, against=found.saved_against or "")
-    total = Total(usd=found.usd, source=found.source, reserved_usd=found.reserved_usd)
-    return CostShown(total=total, by=found.by, rows=rows, saved=saved)
+    total = Total(
+        usd=found.usd,
+        source=found.source,
+        reserved_usd=found.reserved_usd,
+        notional=True if found.notional_usd else UNSET,
+        notional_usd=found.notional_usd or UNSET,
+    )
+    shown = UNSET if windows is None else [_window(each, account=each.agent) for each in windows]
+    return CostShown(total=total, by=found.by, rows=rows, saved=saved, windows=shown)
+
+
+def _window(window: QuotaWindow, account: str | UnsetType = UNSET) -> WindowShown:
+    resets = None if window.resets is None else moment(window.resets)
+    return WindowShown(name=window.name, used=window.used, resets=resets, seen=moment(window.at), account=account)
 
 
 def _settings(site: Site) -> money.Budget:
@@ -260,13 +279,5 @@ def _quota(each: Quota) -> QuotaShown:
         seen=moment(each.at),
         times=each.times,
         message=each.message,
-        windows=[
-            WindowShown(
-                name=window.name,
-                used=window.used,
-                resets=None if window.resets is None else moment(window.resets),
-                seen=moment(window.at),
-            )
-            for window in each.windows
-        ],
+        windows=[_window(window) for window in each.windows],
     )

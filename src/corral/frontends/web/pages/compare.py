@@ -14,7 +14,7 @@ from corral.engine.looking import changes
 from corral.engine.looking.changes import ChangedFile, Looked
 from corral.engine.proof.comparing import Compared, Comparison
 from corral.frontends.web.auth import Lander, Reader, form
-from corral.frontends.web.pages import frame, laid
+from corral.frontends.web.pages import frame, laid, words
 from corral.frontends.web.site import Here, Site
 from corral.merging import HunkedFile, Hunks
 
@@ -74,14 +74,14 @@ async def compare(run: str, request: Request, site: Here, caller: Reader, a: Nam
         request, caller, "compare.html",
         run=document, nodes=found.nodes, whys={node.id: node.why for node in document.nodes}, one=one, other=other,
         rivals=_with_work(found), files=files[:PAGE], count=len(files), taken=files[:MOST_TAKEN],
-        takes_all=len(files) <= MOST_TAKEN,
+        takes_all=len(files) <= MOST_TAKEN, asked=site.engine.inbox.choices(document.run), meaning=words.GRADES_SAY,
     )  # fmt: skip
 
 
 @router.post("/runs/{run}/compare/{attempt}")
 async def pick(run: str, attempt: str, request: Request, site: Here, caller: Lander) -> Response:
     """Make an attempt the winner; what is merged follows."""
-    document = site.engine.work.choose(run, attempt, caller.by)
+    document = await site.engine.work.choose(run, attempt, caller.by)
     then = (await form(request)).get("then", "")
     return frame.go_to(f"/runs/{document.run}/{'merge' if then == 'merge' else 'compare'}")
 

@@ -55,7 +55,8 @@ async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
         raise Refused(422, "invalid", f"`{text}` is no amount of dollars", hint="as 10 or 2.50") from None
     if window is None:
         raise Refused(422, "invalid", "a limit is for each run, a day, a month, or the ceiling of a month")
-    money.set_limit(store, Limit(window=window, usd=usd, agent=given.get("agent", "").strip()), caller.by)
+    limit = Limit(window=window, usd=usd, agent=given.get("agent", "").strip())
+    await site.engine.money.set_limits([limit], caller.by)
     return frame.go_to("/cost")
 
 

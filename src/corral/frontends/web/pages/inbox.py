@@ -36,12 +36,23 @@ async def give(number: str, request: Request, site: Here, caller: Runner) -> Res
     return frame.show(request, caller, "_inbox.html", **_values(site, given))
 
 
+def _agents(site: Site, entries: list[Entry]) -> dict[str, str]:
+    """Return who made each attempt that can be chosen, as its button says it."""
+    runs = dict.fromkeys(entry.run for entry in entries if entry.about == "choice")
+    return {
+        each.attempt.id: f"{each.attempt.agent} #{each.attempt.id.rpartition('-')[2]}"
+        for run in runs
+        for each in site.engine.store.attempts(run)
+    }
+
+
 def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
     whole = site.engine.inbox.entries(whole=True)
     entries = site.engine.inbox.entries()
     return {
         "entries": entries,
         "tasks": {entry.run: site.engine.store.run(entry.run).plan.flow.title for entry in entries},
+        "agents": _agents(site, entries),
         "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
         "given": given,
     }

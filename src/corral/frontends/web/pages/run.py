@@ -19,7 +19,7 @@ from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.shown import EventPage
 from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.described import answer
-from corral.frontends.web.pages import frame, run_words
+from corral.frontends.web.pages import frame, run_words, words
 from corral.frontends.web.site import Here, Site
 from corral.frontends.web.streams import told
 from corral.model import OPEN, Attempt, NodeState
@@ -70,6 +70,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "links": run_words.links(view),
         "paid": run_words.paid(view),
         "names": run_words.names(view),
+        "meaning": words.GRADES_SAY,
         "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
         "letters": engine.history.mail(name)[-LETTERS_MOST:],
     }
@@ -83,7 +84,8 @@ def _chosen(view: View, attempt: str, node: str) -> Chosen:
     query, picked = (f"attempt={attempt}", attempt) if owner else (f"node={node}", node) if node in nodes else ("", "")
     owner = owner or nodes.get(node) or _usual(view)
     tries = owner.attempts if owner else []
-    found = next((each for each in tries if each.id == attempt), None) or _best(owner, tries)
+    work = [each for each in tries if view.attempts[each.id].lane >= 0]  # not those of a judge or a reader
+    found = next((each for each in tries if each.id == attempt), None) or _best(owner, work or tries)
     plan = (plans.get(owner.id) or plans.get(owner.id.rpartition(".")[0])) if owner else None
     return Chosen(node=owner, plan=plan, attempt=found, picked=picked, query=query)
 

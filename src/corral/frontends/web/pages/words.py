@@ -10,7 +10,17 @@ SIGNS = {
     "done": "✓", "failed": "✗", "timed_out": "✗", "running": "▸", "waiting": "?", "queued": "…", "skipped": "-",
     "stopped": "■", "paused": "‖", "partial": "◐", "limited": "◷", "over_budget": "$", "merged": "✓", "conflict": "⚠",
     "ready": "→", "undone": "↶", "at work": "▸", "stale": "◷", "blocked": "?",
+    "held-out": "◆", "proven": "✓", "unharmed": "○", "unchecked": "-", "doubtful": "⚠",
 }  # fmt: skip
+
+#: What each grade of evidence says, in a sentence.
+GRADES_SAY = {
+    "held-out": "Checks that the agent never saw pass.",
+    "proven": "Its checks fail at the base and pass with the base's own tests.",
+    "unharmed": "Its checks pass with and without the change: nothing shows progress, and no harm.",
+    "unchecked": "There was no check.",
+    "doubtful": "Something speaks against it.",
+}
 
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 #: Control codes, and those that make text run the other way: they could make one thing look like another.
