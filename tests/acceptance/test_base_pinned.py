@@ -1,5 +1,7 @@
 """`git gc --prune=now` in a person's repository, at any moment, takes nothing that a run needs."""
 
+import contextlib
+import sqlite3
 import subprocess
 
 import pytest
@@ -62,6 +64,25 @@ nodes:
     assert len(pinned(repo)) == 1  # `corral retry` may need it
     assert corral("clean", "--keep", "0").code == 0
     assert pinned(repo) == []
+
+
+def test_clean_lets_go_of_the_base_of_a_run_that_was_never_stored(corral: Corral) -> None:
+    doer(corral)
+    repo = corral.repo()
+    assert corral.run(repo, "DO: echo work > work.txt", "--agent", "doer").code == 0
+    repo.git("update-ref", "refs/corral/bases/of0another00", "HEAD")  # of a run in another state folder
+    others = pinned(repo)
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db", isolation_level=None)) as store:
+        store.execute("BEGIN IMMEDIATE")  # nothing can be stored meanwhile
+        with corral.going("run", "DO: true", "--repo", repo.folder, "--agent", "doer", "--json") as going:
+            until(lambda: len(pinned(repo)) > len(others), "the base is held")
+            going.process.kill()
+            going.process.wait()
+        store.execute("ROLLBACK")
+    assert len(pinned(repo)) > len(others)
+    assert corral("clean", "--keep", "0").code == 0
+    assert pinned(repo) == others
+    assert list((corral.home / "pins").iterdir()) == []
 
 
 def test_gc_at_any_moment_loses_nothing(corral: Corral) -> None:

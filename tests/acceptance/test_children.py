@@ -115,6 +115,20 @@ def test_a_child_ends_with_its_parent(corral: Corral, repo: Repo) -> None:
 FIRST = 'call("list_nodes")["you"]["attempt"].endswith("-1")'  #: whether it is the first try of its node
 
 
+def test_children_without_a_budget_share_what_their_parent_has(corral: Corral, repo: Repo) -> None:
+    """Four are spawned at once, and there is money for the parent and three of them."""
+    spawned = f'[call("spawn_task", task={task("write(str(time.time_ns()), 1)")!r}) for _ in range(4)]'
+    outer = f"""
+{WAIT}
+found = [wait(each["child"]) for each in {spawned} if isinstance(each, dict)]
+write("told.txt", [each["status"] for each in found])
+"""
+    run = flow(corral, repo, {"only": node(outer)}, budget={"usd": 1})
+    told = json.loads(left(repo, run, "only", "told.txt"))
+    assert told.count("done") == 3, told
+    assert run["cost"]["usd"] == 1.0
+
+
 def crashed(corral: Corral, repo: Repo, outer: str, count: int) -> tuple[str, list[str]]:
     """Kill corral when so many runs below one are at work; return that run and those below it."""
     with corral.going(*command(corral, repo, {"only": node(outer)}, budget={"usd": 5})) as process:
@@ -138,13 +152,13 @@ def test_after_a_crash_children_go_on_with_their_parent(corral: Corral, repo: Re
 {WAIT}
 mine = call("list_nodes")["children"]
 write("seen.txt", prompt)
-child = mine[0] if mine else call("spawn_task", task=%r, budget_usd=%s)["child"]
+child = mine[0] if mine else call("spawn_task", task=%r)["child"]
 call("report_progress", text="here")
 told = wait(child)
 assert told["status"] == "done", told
 write("files.txt", told["files"])
 """
-    outer = again % (task(again % (task(grandchild), 0.5)), 2)  # all that is left would leave none for another try
+    outer = again % task(again % task(grandchild))
     parent, children = crashed(corral, repo, outer, 2)
     outcome = corral("resume", parent, "--json")
     assert outcome.code == 0, outcome

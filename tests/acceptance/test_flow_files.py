@@ -359,3 +359,34 @@ def test_the_schema_of_flow_files(corral: Corral) -> None:
     assert schema["required"] == ["nodes"]
     kinds = schema["properties"]["nodes"]["additionalProperties"]["oneOf"]
     assert sorted(kind["required"][0] for kind in kinds) == ["flow", "gate", "merge", "run", "task"]
+
+
+def test_a_nested_flow_is_not_read_through_a_link(corral: Corral) -> None:
+    """A repository could show any file of the user in a prompt or a message."""
+    repo = corral.repo()
+    secret = corral.root / "secret.yaml"
+    secret.write_text("nodes: {a: {run: 'echo hidden-words'}}\n")
+    flows = repo.folder / ".corral" / "flows"
+    flows.parent.mkdir()
+    (corral.root / "flow.yaml").write_text("nodes: {a: {flow: inner}}\n")
+
+    def checked() -> str:
+        outcome = corral("flow", "check", corral.root / "flow.yaml", "--repo", repo.folder, "--json")
+        assert outcome.code == 2, outcome
+        assert "hidden-words" not in outcome.out + outcome.err
+        return outcome.out + outcome.err
+
+    flows.mkdir()
+    (flows / "inner.yaml").symlink_to(secret)
+    assert "is a link" in checked()
+    (flows / "inner.yaml").unlink()
+    flows.rmdir()
+    outside = corral.root / "outside"
+    outside.mkdir()
+    secret.rename(outside / "inner.yaml")
+    flows.symlink_to(outside)
+    assert "is a link" in checked()
+    flows.unlink()
+    assert "there is no flow `inner`" in checked()
+    outside.rename(flows)
+    assert corral("flow", "check", corral.root / "flow.yaml", "--repo", repo.folder).code == 0

@@ -217,6 +217,44 @@ def test_a_repository_that_adds_a_price_does_not_move_the_program(corral: Corral
     assert outcome.code == 0, outcome
 
 
+@pytest.mark.parametrize(
+    ("own", "theirs", "trusted"),
+    [
+        ("", "[agents.claude]\ncost_usd = 0", False),  # the meter would count for nothing
+        ("", "[agents.claude]\ncost_usd = 5", False),
+        ("", '[agents.team]\nlike = "claude"\ncost_usd = 0', False),
+        ("[agents.claude]\ncost_usd = 2", "[agents.claude]\ncost_usd = 1.9", False),
+        ("[agents.claude]\ncost_usd = 2", "[agents.claude]\ncost_usd = 2.5", True),
+        ("[agents.claude]\ncost_usd = 2", '[agents.team]\nlike = "claude"\ncost_usd = 1', False),
+        ("[agents.claude]\ncost_usd = 2", '[agents.team]\nlike = "claude"\ncost_usd = 3', True),
+        ('[agents.a]\ncommand = ["true"]', "[agents.a]\ncost_usd = 0.5", True),
+        ('[agents.a]\ncommand = ["true"]\nhosts = ["example.org"]', "[agents.a]\ncost_usd = 0.5", False),
+        ('[agents.a]\ncommand = ["true"]\noutput = "jsonl"\ncost = "usd"', "[agents.a]\ncost_usd = 9", False),
+        ('[agents.a]\ncommand = ["true"]\ncost = "usd"', '[agents.a]\ncost_unit = "cents"', False),
+        ('[agents.a]\ncommand = ["true"]\ncost = "usd"', '[agents.a]\ncost = "other"', False),
+    ],
+)
+def test_a_repository_may_raise_a_price_and_else_needs_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, theirs: str, trusted: bool
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "corral").mkdir()
+    (tmp_path / "corral/config.toml").write_text(own)
+    (tmp_path / "corral.toml").write_text(theirs)
+    name = theirs.partition(".")[2].partition("]")[0]
+    assert (f"agents.{name}" not in reading.load(tmp_path).untrusted) == trusted
+    assert not reading.load(tmp_path, trusted="yes").untrusted
+
+
+def test_a_repository_that_lowers_a_price_is_refused_until_it_is_trusted(corral: Corral) -> None:
+    corral.agent("mine", "echo x > x.txt", "cost_usd = 0.5")
+    repo = corral.repo(files={"corral.toml": "[agents.mine]\ncost_usd = 0\n", "a.txt": "1\n"})
+    refused(corral.run(repo, "do it", "--agent", "mine"), "corral.toml:1", "not trusted", hint="corral trust")
+    outcome = corral.run(repo, "do it", "--agent", "mine", "--trust")
+    assert outcome.code == 0, outcome
+    assert outcome.json["cost"]["usd"] == 0.0
+
+
 def test_looking_at_runs_does_not_load_the_yaml_reader(corral: Corral) -> None:
     outcome = corral("ls", env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert "corral.frontends" in outcome.err

@@ -212,16 +212,25 @@ def test_the_program_is_the_installed_one(ready: Corral) -> None:
     assert os.access(PROGRAM, os.X_OK)
 
 
-@pytest.mark.parametrize("emptied", [False, True])
-def test_a_missing_database_is_never_replaced_without_a_word(ready: Corral, repo: Repo, *, emptied: bool) -> None:
+@pytest.mark.parametrize("found", ["missing", "empty", "no tables", "another's tables"])
+def test_a_missing_database_is_never_replaced_without_a_word(ready: Corral, repo: Repo, found: str) -> None:
     ready.run(repo, "t", "--agent", "mine")
     database = ready.home / "corral.db"
     database.unlink()
-    if emptied:
+    if found == "empty":
         database.touch()
+    elif found != "missing":
+        with contextlib.closing(sqlite3.connect(database)) as other:
+            other.execute("CREATE TABLE theirs (a)")
+            other.execute("DROP TABLE theirs" if found == "no tables" else "INSERT INTO theirs VALUES (1)")
+            other.commit()
+    before = database.read_bytes() if database.exists() else None
     for outcome in (ready("ls"), ready.run(repo, "t", "--agent", "mine")):
         refused(outcome, str(database), "logs/ (1)", hint="corral doctor --new-store")
-    assert not database.exists() or database.stat().st_size == 0
+    assert (database.read_bytes() if database.exists() else None) == before
+    if found == "another's tables":
+        refused(ready("doctor", "--new-store"), "is there", hint="move")
+        database.unlink()
     assert "--new-store" in ready("doctor").out
     assert "(ok;" in ready("doctor", "--new-store").out
     assert ready("ls", "--json").json == []

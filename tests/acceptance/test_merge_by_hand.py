@@ -95,6 +95,18 @@ def test_lines_that_were_taken_back_and_changed_since_are_a_conflict_and_not_mer
     assert merge_state(corral)["commit"] == repo.head
 
 
+def test_an_amended_merge_is_still_there_and_undo_says_so(corral: Corral) -> None:
+    repo = corral.repo(files=FILES)
+    run = work(corral, repo, "echo more >> a.txt; echo new > n.txt")["run"]
+    assert corral("merge", run).code == 0
+    repo.write({"a.txt": (repo.folder / "a.txt").read_text() + "mine\n", "n.txt": "new\nmine\n"})
+    repo.git("commit", "--quiet", "--all", "--amend", "-m", "amended")
+    assert merge_state(corral)["status"] == "merged"
+    refused = corral("undo", run)
+    assert refused.code == 2, refused
+    assert "is not where the merge" in refused.err
+
+
 def test_a_revert_that_was_reverted_is_merged_again(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     run = work(corral, repo, "echo more >> a.txt")["run"]

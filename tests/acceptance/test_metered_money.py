@@ -1,5 +1,6 @@
 """What passes to a provider is counted by corral itself: the agent's word can neither hide it nor replace it."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 
@@ -7,6 +8,8 @@ import pytest
 
 from corral.testing import ScriptedModel, Turn, Usage
 from tests.rig.command import Corral
+from tests.rig.mcp import connected, told
+from tests.rig.server import serving
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -90,9 +93,27 @@ def test_what_is_metered_is_shown_while_the_agent_works(corral: Corral, model: S
     assert stopped.json["nodes"][0]["attempts"][0]["cost"]["usd"] == pytest.approx(2 * PRICE)
 
 
-def test_dollars_of_a_subscription_are_said_to_be_notional(corral: Corral) -> None:
+def test_many_requests_at_once_pass_a_limit_by_one_answer(corral: Corral) -> None:
+    at_once = (
+        "import threading\n"
+        "asked = [threading.Thread(target=ask) for _ in range(12)]\n"
+        "[each.start() for each in asked]; [each.join() for each in asked]"
+    )
+    turns = [Turn(text="Done.", usage=Usage(input=100_000, output=10_000), hang_seconds=0.2)] * 12
+    corral.env["ANTHROPIC_API_KEY"] = "sk-scripted"
+    with ScriptedModel(turns) as model:
+        agent = claude(corral, model, at_once)
+        outcome = corral.run(corral.repo(), "t", "--agent", agent, "--retries", "0", "--budget", "1.0")
+        asked = len(model.asked)
+    assert outcome.code == 4, outcome
+    assert asked == 3
+    assert outcome.json["cost"]["usd"] == pytest.approx(asked * PRICE)
+    assert any("its requests wait for one another" in event.get("text", "") for event in corral.events())
+
+
+def subscribed(corral: Corral, does: str) -> str:
+    """Make `claude` a program of ours with a login and no key."""
     program = corral.root / "claude"
-    does = "open('x.txt', 'w').write('x'); say(type='result', subtype='success', result='x', total_cost_usd=0.2); sys.exit()"
     program.write_text(PROGRAM.format(python=sys.executable, does=does))
     program.chmod(0o755)
     login = corral.root / "login" / ".credentials.json"
@@ -100,6 +121,65 @@ def test_dollars_of_a_subscription_are_said_to_be_notional(corral: Corral) -> No
     login.write_text("{}")
     corral.config(f'[agents.claude]\nprogram = "{program}"\naccount = "work"\n')
     corral.config(f'[accounts.work]\nagent = "claude"\nfolder = "{login.parent}"\n')
-    outcome = corral.run(corral.repo(), "t", "--agent", "claude", "--retries", "0")
+    return "claude"
+
+
+PAYS = "say(type='result', subtype='success', result='x', total_cost_usd=0.2)"
+WINDOW = (
+    "say(type='rate_limit_event', rate_limit_info=dict(status='allowed', rateLimitType='five_hour', utilization=0.42))"
+)
+
+
+def test_dollars_of_a_subscription_are_said_to_be_notional(corral: Corral) -> None:
+    agent = subscribed(corral, f"open('x.txt', 'w').write('x'); {WINDOW}; {PAYS}; sys.exit()")
+    outcome = corral.run(corral.repo(), "t", "--agent", agent, "--retries", "0")
     assert outcome.code == 0, outcome
+    assert outcome.json["cost"]["notional"] is True
+    assert outcome.attempt["cost"] == {"usd": 0.2, "source": "reported", "reserved_usd": 0.0, "notional": True}
     assert any("notional: subscription login" in event.get("text", "") for event in corral.events())
+    shown = corral("show", "@last").out
+    assert "$0.20, notional" in shown
+    assert "claude@work 5h 42 % used" in shown
+    found = corral("cost", "--json").json
+    assert (found["total"]["notional"], found["total"]["notional_usd"]) == (True, 0.2)
+    assert found["rows"][0]["notional_usd"] == 0.2
+    assert [(each["account"], each["name"], each["used"]) for each in found["windows"]] == [("claude@work", "5h", 0.42)]
+    printed = corral("cost").out
+    assert "$0.20 of it is notional" in printed
+    assert "5h 42 % used" in printed
+    assert corral("cost", "--csv").out.splitlines()[1].endswith(",0.2")
+
+
+def test_pages_the_api_and_mcp_say_that_dollars_are_notional(corral: Corral) -> None:
+    agent = subscribed(corral, f"open('x.txt', 'w').write('x'); {WINDOW}; {PAYS}; sys.exit()")
+    run = corral.run(corral.repo(), "t", "--agent", agent, "--retries", "0").json["run"]
+    with serving(corral, corral.root) as server:
+        shown = server.ask("GET", "cost").json
+        assert shown == corral("cost", "--json").json
+        assert shown["total"]["notional"] is True
+        assert b"$0.20 of it is notional" in server.ask("GET", "/cost").body
+        assert server.ask("GET", f"/runs/{run}").body.count(b"notional: subscription login") == 2
+
+    async def look() -> str:
+        async with connected(corral) as client:
+            return told(await client.call_tool("engine_result", {"run": run}))
+
+    assert "$0.20 is notional: subscription login" in asyncio.run(look())
+
+
+def test_dollars_of_a_subscription_stay_notional_after_a_kill_and_count_against_limits(corral: Corral) -> None:
+    """Only the ledger knows of it then."""
+    agent = subscribed(corral, f"{PAYS}; say(**ASKED); time.sleep(600.37)")
+    corral("budget", "set", "--per-day", "10")
+    with corral.going("run", "t", "--repo", corral.repo().folder, "--agent", agent, "--json") as run:
+        corral.until_said("asked")
+        assert corral("show", "@last", "--json").json["cost"]["notional"] is True
+        run.process.kill()
+        run.process.wait()
+    assert corral("budget", "--json").json["day"]["spent"] == 0.2
+    assert corral("cost", "--json").json["total"]["notional_usd"] == 0.2
+    stopped = corral("stop", "@last", "--json")
+    assert stopped.code == 0, stopped
+    assert corral("show", "@last", "--json").json["cost"] == {
+        "usd": 0.2, "source": "reported", "reserved_usd": 0.0, "notional": True
+    }  # fmt: skip

@@ -233,6 +233,22 @@ def test_limits_of_one_agent_and_of_one_repository(corral: Corral, repo: Repo) -
     assert [corral.run(other, "t", "--agent", dear).code for _ in range(2)] == [0, 4]
 
 
+def test_a_limit_of_what_does_not_exist_is_refused(corral: Corral, repo: Repo) -> None:
+    typo = corral("budget", "set", "--per-day", "1", "--agent", "claud")
+    assert typo.code == 2, typo
+    assert "claude" in typo.err
+    nowhere = corral("budget", "set", "--per-day", "1", "--repo", corral.root / "nowhere")
+    assert nowhere.code == 2, nowhere
+    assert "nowhere" in nowhere.err
+    assert "hint:" in nowhere.err
+    assert corral("budget", "--json").json["limits"] == []
+    (repo.folder / "inner").mkdir()
+    assert corral("budget", "set", "--per-day", "1", "--repo", repo.folder / "inner").code == 0
+    assert corral("budget", "--json").json["limits"][0]["repo"] == str(repo.folder)
+    assert corral("budget", "reset", "--repo", repo.folder / "inner").code == 0
+    assert corral("budget", "--json").json["limits"] == []
+
+
 def test_what_a_dead_process_held_is_given_back(corral: Corral, repo: Repo) -> None:
     corral.config("[budget]\nunknown_cost_usd = 0.9")
     corral("budget", "set", "--per-day", "1.0")

@@ -1,6 +1,9 @@
 """Whatever an agent prints or does to its workspace, its work ends on a branch, and soon."""
 
+import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +68,7 @@ ODD = {
     "socket": "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('.gitattributes')\"",
     "link-gitattributes": "ln -s /dev/zero .gitattributes",
     "link-loop": "ln -s loop loop; ln -s .. up",
+    "odd-commit": "git add -A; t=$(git write-tree); c=$(printf 'tree %s\\nparent %s\\nauthor A <a@b.c> 99999999999999999999 +0000\\ncommitter A <a@b.c> 99999999999999999999 +0000\\n\\nodd\\n' $t $(git rev-parse HEAD) | git hash-object -t commit -w --literally --stdin); git update-ref HEAD $c",
     # settings
     "filter-sleeps": "printf '[filter \"f\"]\\n\\tclean = sleep 600\\n' >> ~/.gitconfig; echo '* filter=f' > .gitattributes",
     "hooks": "git config --global core.hooksPath /tmp/hooks; mkdir -p /tmp/hooks; printf '#!/bin/sh\\nsleep 600' > /tmp/hooks/pre-commit; chmod +x /tmp/hooks/pre-commit",
@@ -73,6 +77,13 @@ ODD = {
     "sparse-file": "truncate -s 25G sparse.bin",
     "deep-folders": "python3 -c \"import os\nfor _ in range(2100): os.mkdir('d'); os.chdir('d')\nopen('f','w')\"",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _remove_kept_workspaces(corral: Corral) -> Iterator[None]:
+    """Remove folders that are too deep for pytest, which would fail to remove them in a later session."""
+    yield
+    subprocess.run(["rm", "-rf", str(corral.home / "workspaces")], check=True)
 
 
 def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
@@ -94,12 +105,59 @@ def test_the_work_of_odd_agents_ends_on_a_branch(corral: Corral) -> None:
         if not attempt["branch"] or repo.read(attempt["branch"], "work.txt") != name:
             lost[name] = attempt["error"]
     assert lost == {}, time.monotonic() - began
+    repo.git("fsck")
     modes = repo.git("ls-tree", "-r", found["setuid"]["attempts"][-1]["branch"], "tool")
     assert modes.startswith("100755")
     noted = [event for event in corral.events() if event["type"] == "noted" and "not collected" in event["text"]]
     for name, words in (("file-GIT", ".GIT"), ("sparse-file", "sparse.bin"), ("deep-folders", "d/d/d")):
         attempt = found[name]["attempts"][-1]["id"]
         assert any(event["attempt"] == attempt and words in event["text"] for event in noted), (name, noted)
+
+
+def test_a_workspace_stays_while_something_in_it_is_on_no_branch(corral: Corral) -> None:
+    repo = corral.repo()
+    script = "echo work > work.txt; truncate -s 3G model.bin; mkdir -p a; echo odd > a/git~1"
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", script))
+    assert outcome.code == 0, outcome
+    attempt = outcome.attempt
+    assert repo.read(attempt["branch"], "work.txt") == "work"
+    left = " ".join(attempt["not_collected"])
+    assert "model.bin" in left
+    assert "git~1" in left
+    tree = Path(attempt["workspace"])
+    assert (tree / "model.bin").stat().st_size == 3 << 30
+    assert (tree / "a/git~1").read_text() == "odd\n"
+    shown = corral("show", outcome.json["run"])
+    assert "model.bin" in shown.out
+    assert str(tree) in shown.out
+    restored = corral("restore", attempt["id"])
+    assert restored.code == 0, restored
+    assert str(tree) in restored.err
+    cleaned = corral("clean", "--keep", "0", "--json")
+    assert cleaned.code == 0, cleaned
+    assert not tree.exists()
+    assert "workspace" not in corral("show", outcome.json["run"], "--json").json["nodes"][0]["attempts"][0]
+
+
+def test_a_workspace_whose_only_work_is_on_no_branch_is_named_by_restore(corral: Corral) -> None:
+    repo = corral.repo()
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", "truncate -s 3G only.bin"), "--retries", "0")
+    assert outcome.code == 1, outcome
+    tree = Path(outcome.attempt["workspace"])
+    assert (tree / "only.bin").exists()
+    restored = corral("restore", outcome.attempt["id"])
+    assert restored.code == 2, restored
+    assert "only.bin" in restored.err
+    assert str(tree) in restored.err
+
+
+def test_a_large_file_that_git_ignores_keeps_no_workspace(corral: Corral) -> None:
+    repo = corral.repo(files={".gitignore": "build/\n", "a.txt": "a\n"})
+    script = "echo work > work.txt; mkdir build; truncate -s 3G build/x.bin"
+    outcome = corral.run(repo, "t", "--agent", corral.agent("mine", script))
+    assert outcome.code == 0, outcome
+    assert "not_collected" not in outcome.attempt
+    assert not [*corral.home.glob("workspaces/*/work")]
 
 
 def test_work_that_cannot_be_collected_is_kept_and_restore_names_it(corral: Corral) -> None:
@@ -142,3 +200,19 @@ def test_nobody_else_may_enter_the_workspaces(corral: Corral) -> None:
     )
     assert outcome.code == 0, outcome
     assert repo.read(outcome.attempt["commit"], "mode") == "700"
+
+
+def test_the_time_for_collecting_is_a_setting_and_restore_takes_longer(corral: Corral) -> None:
+    repo = corral.repo()
+    corral.config('[workspace]\ncollect = "0.001s"')
+    agent = corral.agent("mine", "echo work > work.txt; rm -rf .git/objects/*")
+    outcome = corral.run(repo, "t", "--agent", agent, "--retries", "0")
+    assert outcome.code == 1, outcome
+    message = outcome.attempt["error"]["message"]
+    assert "cannot be collected within 0.001 s" in message
+    assert "[workspace]" in message
+    restored = corral("restore", outcome.attempt["id"], "--json")
+    assert restored.code == 0, restored
+    assert repo.read(restored.json["branch"], "work.txt") == "work"
+    corral.config_file.write_text('[workspace]\ncollect = "never"\n')
+    assert "[workspace] collect: `never` is not a length of time" in corral.run(repo, "t", "--agent", agent).err

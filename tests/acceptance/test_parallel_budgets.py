@@ -1,10 +1,11 @@
 """Limits hold for attempts side by side: what each is expected to cost is reserved, so fewer start at once."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.rig.command import Corral, Outcome
+from tests.rig.command import Corral, Going, Outcome
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
@@ -84,6 +85,16 @@ def test_a_flow_of_eight_under_a_limit_that_was_set(corral: Corral, repo: Repo, 
     held(outcome, 1.0, 0.5)
 
 
+def test_a_flow_of_eight_under_a_limit_of_the_day_with_a_price_that_is_assumed_too_low(
+    corral: Corral, repo: Repo
+) -> None:
+    assume(corral, 0.1)
+    corral("budget", "set", "--per-day", "1.0")
+    outcome = corral(*flow(corral, pays(corral, 0.5), 8), "--repo", repo.folder)
+    assert outcome.code == 4, outcome
+    held(outcome, 1.0, 0.5)
+
+
 @pytest.mark.parametrize(("price", "limit", "assumed"), [(0.5, 1.0, 0.1), (3.0, 4.0, 1.0)])
 def test_a_price_that_is_assumed_too_low(
     corral: Corral, repo: Repo, price: float, limit: float, assumed: float
@@ -93,6 +104,41 @@ def test_a_price_that_is_assumed_too_low(
     outcome = corral.run(repo, "t", "--agent", pays(corral, price) + "*4", "--budget", str(limit), "--retries", "0")
     assert outcome.code == 0, outcome
     held(outcome, limit, price)
+
+
+@pytest.mark.parametrize("limit", ["--per-day", "--ceiling"])
+def test_processes_under_a_shared_limit_with_a_price_that_is_assumed_too_low(
+    corral: Corral, repo: Repo, limit: str
+) -> None:
+    """Of runs in processes of their own, too, one is at work until the price is known; the others say what for."""
+    assume(corral, 0.1)
+    corral("budget", "set", limit, "1.5")
+    long = corral.agent("long", f"echo {AT_WORK}; sleep 600.37", REPORTS)
+    agent = pays(corral, 0.5)
+    with ExitStack() as stack:
+
+        def start(name: str) -> Going:
+            return stack.enter_context(corral.going("run", "t", "--agent", name, "--repo", str(repo.folder)))
+
+        first = start(long)
+        until(lambda: started(corral), "the first one is at work")
+        (before,) = runs(corral)
+        others = [start(agent) for _ in range(4)]
+        until(lambda: len(runs(corral)) == 5 and all(waits(corral, run, before) for run in runs(corral) - {before}),
+              "four wait for the first one, and name it")  # fmt: skip
+        for run in runs(corral) - {before}:
+            assert f"why      waits until {before}-1 is over" in corral("show", run).out
+        first.process.kill()  # nobody tells them
+        assert sorted(run.process.wait(timeout=120) for run in others) == [0, 0, 4, 4]
+    assert corral("cost", "--json").json["total"]["usd"] == pytest.approx(1.0)
+
+
+def runs(corral: Corral) -> set[str]:
+    return {each["run"] for each in corral("ls", "--json").json}
+
+
+def waits(corral: Corral, run: str, before: str) -> bool:
+    return any(f"waits until {before}-1 is over" in each.get("text", "") for each in corral.events(run))
 
 
 def test_a_flow_of_one_node_with_many_items(corral: Corral, repo: Repo) -> None:

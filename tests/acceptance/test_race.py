@@ -73,7 +73,7 @@ def test_none_is_good_enough(corral: Corral) -> None:
     _, outcome = raced(corral, wrong=WRONG, cheat=CHEAT, idle="true")
     assert (outcome.code, outcome.json["status"], node(outcome)["winner"]) == (1, "failed", None)
     assert outcome.json["reason"].startswith("none is good enough: ")
-    assert "passes only with changed tests" in outcome.json["reason"]
+    assert "passes only with changed files that steer it" in outcome.json["reason"]
     assert outcome.json["merge"]["status"] == "none"
     assert corral("compare", "@last").out.splitlines()[-1].startswith("none: none is good enough")
 
@@ -91,7 +91,7 @@ def test_the_cheapest_if_that_was_asked_for(corral: Corral) -> None:
     assert "3 tries" in shown["all"]
     assert "$1.20" in shown["all"]
     beside = [line.split()[1:3] for line in lines if line.startswith("beside")]
-    assert sorted(beside) == [["dear:", "done,"], ["odd:", "failed,"]]
+    assert sorted(beside) in ([["dear:", "done,"], ["odd:", word]] for word in ("failed,", "stopped,"))
     for command in ("show @last", "ls", "cost --by agent", "budget show"):  # 0.9 + 0.1 + 0.2 is not 1.2 to a machine
         out = corral(*command.split(), "--json").out
         assert "1.2" in out, command

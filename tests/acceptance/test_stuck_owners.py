@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from corral.world import custody
 from tests.rig.command import Corral, Going
 from tests.rig.person import Person
 from tests.rig.repository import Repo
+from tests.rig.server import serving
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
 
@@ -135,3 +137,44 @@ def test_an_ordinary_user_takes_a_stuck_run_over(person: Person) -> None:
         assert (outcome.code, outcome.json["status"]) == (0, "stopped"), outcome
         assert not tagged(f"CORRAL_ATTEMPT={run}")
         wakes_up_and_leaves(person, going)
+
+
+def test_a_server_takes_over_the_run_of_a_process_that_hangs(corral: Corral, repo: Repo) -> None:
+    with stuck(corral, repo) as (going, run), serving(corral, corral.root):
+        let_lease_run_out(corral)
+        until(lambda: corral("show", run, "--json").json["status"] == "done", "the server ends the run", 120)
+        assert not tagged(f"CORRAL_ATTEMPT={run}")
+        wakes_up_and_leaves(corral, going)
+
+
+WRITES_MUCH = """
+[[step]]
+run = "head -c 60000000 /dev/urandom > much; echo 1 > small"
+"""
+
+
+def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(corral: Corral, repo: Repo) -> None:
+    """It holds the lock of the repository: it is ended when it loses its run, and nothing is left to `restore`."""
+    agent = corral.script(WRITES_MUCH)
+    corral("ls")
+    with corral.going("run", "a task", "--repo", repo.folder, "--agent", agent, "--json") as going:
+
+        def collects() -> bool:
+            for lock in corral.home.glob("locks/*"):
+                if custody.lock_holder(lock) == going.process.pid:
+                    going.signal(signal.SIGSTOP)
+                    until(lambda: custody.suspended(going.process.pid), "it is suspended")
+                    if custody.lock_holder(lock) == going.process.pid and list(
+                        repo.folder.glob(".git/objects/corral-*")
+                    ):
+                        return True
+                    going.signal(signal.SIGCONT)
+            return False
+
+        until(collects, "it collects", 60)
+        run = corral("ls", "--json").json[0]["run"]
+        outcome = corral("stop", run, "--force", "--json")
+        assert outcome.json["status"] == "stopped", outcome
+        assert "small" in outcome.attempt["files_changed"]
+        assert repo.read(outcome.attempt["branch"], "small") == "1"
+        until(lambda: going.process.poll() is not None, "it was ended")

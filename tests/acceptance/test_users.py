@@ -41,6 +41,15 @@ def test_the_main_journey_of_an_ordinary_user(person: Person) -> None:
     assert (refused.code, "cannot be written to" in refused.err) == (2, True), refused
 
 
+def test_the_checks_of_an_ordinary_user_report(person: Person) -> None:
+    repo = person.repo()
+    person.agent("mine", "echo x > x")
+    channel = 'test -p "$CORRAL_REPORT" && echo > "$CORRAL_REPORT" && ! rm -f "$CORRAL_REPORT"'
+    loaded = "python3 -c \"import sys; assert '_corral_script' in sys.modules\""
+    outcome = person.run(repo, "make x", "--agent", "mine", "--check", channel, "--check", loaded, "--retries", "0")
+    assert outcome.code == 0, outcome
+
+
 def test_an_ordinary_user_has_the_strict_box(person: Person) -> None:
     person.agent("mine", "true")
     report = person("doctor", "--json")

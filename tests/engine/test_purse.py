@@ -96,3 +96,23 @@ def test_yes_lifts_days_and_months_only(store: Store) -> None:
     found, _ = purse(store)
     asyncio.run(found.open(Terms(budget=Budget(limits=limits), go_on=True), "/r"))
     assert [bound.limit.window for bound in found._bounds] == ["ceiling", "run"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "number", "most"),
+    [
+        ((), None, None),
+        ((), 7, 7),
+        ((Limit(window="day", usd=9.0),), None, 50),
+        ((Limit(window="day", usd=9.0, agent="another"),), None, 50),
+        ((Limit(window="month", usd=9.0, repo="/another"),), None, 50),
+    ],
+)
+def test_unpriced_requests_are_bounded_where_any_limit_is_set(
+    store: Store, limits: tuple[Limit, ...], number: int | None, most: int | None
+) -> None:
+    """Also where it binds another agent or repository, and where --yes lets a run past days and months."""
+    found, _ = purse(store)
+    settings = Budget(limits=limits, max_unpriced_requests=number)
+    asyncio.run(found.open(Terms(budget=settings, go_on=True, metered=True), "/r"))
+    assert found.count.most == most

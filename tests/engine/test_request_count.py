@@ -85,3 +85,32 @@ def test_nothing_passes_once_the_budget_is_used_up() -> None:
             await count.enter()
 
     asyncio.run(work())
+
+
+def test_requests_wait_for_one_another_where_all_at_once_cost_too_much() -> None:
+    """One at a time always passes, so the limit is passed by one answer, and every wait ends."""
+    price, left = 3, 10
+
+    async def work() -> int:
+        count, spent, most = RequestCount(), 0, 0
+        count.affords = lambda requests: spent + requests * price <= left
+        count.refusal = lambda: "its budget is used up" if spent > left else None
+
+        async def ask() -> bool:
+            nonlocal spent, most
+            try:
+                number = await count.enter()
+            except Refused:
+                return False
+            most = max(most, len(count.open))
+            await asyncio.sleep(0)
+            spent += price
+            count.leave(number, charged=True, known=True)
+            return True
+
+        passed = await asyncio.gather(*(ask() for _ in range(100)))
+        assert sum(passed) == 4
+        assert most == 3
+        return spent
+
+    assert asyncio.run(work()) <= left + price

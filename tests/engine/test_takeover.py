@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import signal
 import sqlite3
@@ -19,7 +20,8 @@ from corral.errors import BadRequest, CorralError, StoreTrouble
 from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
 from corral.rules import strategies
-from corral.world.git import locked
+from corral.world import custody, locks
+from corral.world.locks import LockHeld, locked
 from corral.world.store import slots
 from corral.world.store.children import Child, Lineage
 from corral.world.store.slots import Mine
@@ -60,13 +62,20 @@ def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
 
 
 def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
-    add(engine, "aaa1", ELSEWHERE, 3600)
+    add(engine, "aaa1", ELSEWHERE, 60)
     with pytest.raises(BadRequest, match=r"driven by another process \(a process on another-machine\)") as told:
         engine.drives.own("aaa1")
-    assert re.search(r"in 3[0-9]{3} s", told.value.hint)
+    assert re.search(r"in [3-6][0-9] s", told.value.hint)
     assert "--force" in told.value.hint
     assert engine.store.epoch("aaa1") == 1
     engine.drives.own("aaa1", force=True)
+    assert (engine.store.run("aaa1").owner, engine.store.epoch("aaa1")) == (engine.owner, 2)
+
+
+def test_a_lease_from_before_the_clock_was_set_back_is_out(engine: Engine) -> None:
+    add(engine, "aaa1", ELSEWHERE, 3600)
+    assert "does not answer" in (document.build(engine.store, "aaa1").reason or "")
+    engine.drives.own("aaa1")
     assert (engine.store.run("aaa1").owner, engine.store.epoch("aaa1")) == (engine.owner, 2)
 
 
@@ -95,6 +104,16 @@ fcntl.flock(descriptor, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
+OWNS_AND_HOLDS = (
+    """
+import sqlite3, sys
+from corral.world import custody
+database = sqlite3.connect(sys.argv[2], isolation_level=None)
+database.execute("UPDATE runs SET owner = ?", (custody.me(),))
+database.close()
+"""
+    + HOLDS_LOCK
+)
 WRITES = """
 import os, sqlite3, sys
 from corral.world import custody
@@ -124,7 +143,9 @@ def stopped(program: str, file: Path, *more: str) -> Generator[int]:
             holder.kill()
 
 
-def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "SAY_SECONDS", 0.1)
+
     async def lock() -> None:
         async with locked(tmp_path / "lock"):
             raise AssertionError
@@ -133,6 +154,60 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for(tmp_path: Path) -
         with pytest.raises(CorralError, match=f"process {pid} is stopped") as told:
             asyncio.run(lock())
         assert f"kill -9 {pid}" in told.value.hint
+
+
+def wait_for_lock(file: Path, say: locks.Say, **more: float) -> None:
+    async def lock() -> None:
+        async with locked(file, say=say, **more):
+            pass
+
+    asyncio.run(lock())
+
+
+def test_a_holder_that_does_not_release_a_lock_is_named_and_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "SAY_SECONDS", 0.1)
+    said: list[str] = []
+    with stopped(HOLDS_LOCK, tmp_path / "lock") as pid:
+        os.kill(pid, signal.SIGCONT)  # it hangs, but is not suspended
+        until(lambda: not custody.suspended(pid), "it continues")
+        with pytest.raises(LockHeld, match=f"process {pid} ") as raised:
+            wait_for_lock(tmp_path / "lock", said.append, holder_seconds=0.5)
+    assert f"kill {pid}" in raised.value.hint
+    assert len(said) == 1
+    assert re.search(
+        rf"waiting for process {pid} \(.+\), which holds the lock .+ for [0-9]+ s; to end it: kill {pid}", said[0]
+    )
+
+
+def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path: Path) -> None:
+    for lease_seconds, force in ((-1, False), (60, True)):
+        with contextlib.closing(sqlite3.connect(engine.store.path)) as database:
+            database.execute("DELETE FROM nodes")
+            database.execute("DELETE FROM runs")
+            database.commit()
+        add(engine, "aaa1", ELSEWHERE, lease_seconds)
+        with stopped(OWNS_AND_HOLDS, tmp_path / "lock", str(engine.store.path)) as pid:
+            if force:
+                assert (engine.drives.end_suspended(pid) or 0) > 0
+                engine.drives.own("aaa1", force=True)
+            with locks.waits(locks.Waiting(print, engine.drives.end_suspended)):
+                wait_for_lock(tmp_path / "lock", print)
+            assert not custody.started_at(pid)
+
+
+def test_a_lock_passed_on_to_a_program_names_that_program(tmp_path: Path) -> None:
+    passes_on = HOLDS_LOCK.replace(
+        'print("held"',
+        'os.set_inheritable(descriptor, True)\nos.posix_spawn("/bin/sleep", ["sleep", "600"], {})\nprint("held"',
+    )
+    with stopped(passes_on, tmp_path / "lock") as pid:
+        child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+    until(lambda: not custody.started_at(pid), "the first holder is gone")
+    assert custody.lock_holder(tmp_path / "lock") == child
+    assert custody.program_of(child) == "sleep"
+    os.kill(child, signal.SIGKILL)
 
 
 def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(engine: Engine) -> None:
@@ -144,7 +219,7 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(e
     with stopped(WRITES, file) as pid:
         assert engine.drives.unblock(force=True) == 0.0  # it drives no run of ours: left alone
         assert engine.store.blocked_by() == pid
-    for lease_seconds, force in ((-1, False), (3600, True)):
+    for lease_seconds, force in ((-1, False), (60, True)):
         with contextlib.closing(sqlite3.connect(file)) as database:
             database.execute("DELETE FROM nodes")
             database.execute("DELETE FROM runs")

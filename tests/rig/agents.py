@@ -1,5 +1,7 @@
 """The real agent programs, pinned by tools/agents and installed by tools/bootstrap, for the installed command to find."""
 
+import os
+import tempfile
 from pathlib import Path
 
 from tests.rig.command import Corral
@@ -27,3 +29,16 @@ def inspector() -> Path:
     known = PROJECT / ".venv" / "inspector"
     assert known.exists(), "the MCP Inspector is not installed: tools/bootstrap dev"
     return Path(known.read_text().strip()) / "mcp-inspector"
+
+
+def runners() -> Path:
+    """Return the folder of packages in which the test runners of Node are."""
+    known = PROJECT / ".venv" / "runners"
+    assert known.exists(), "the test runners of Node are not installed: tools/bootstrap dev"
+    return Path(known.read_text().strip())
+
+
+def go_cache() -> dict[str, str]:
+    """Return the environment in which the go command keeps what it compiled, shared by the tests of one machine."""
+    folder = Path(tempfile.gettempdir()) / f"corral-go-{os.getuid()}"
+    return {"GOCACHE": str(folder / "cache"), "GOPATH": str(folder / "path"), "GOFLAGS": "-mod=mod"}

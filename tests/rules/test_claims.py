@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corral.model import Claim
 from corral.rules.claims import Deadlock, deadlocks, in_the_way, overlap, ready, waits_for
 from corral.world import custody
-from corral.world.git import locked
+from corral.world.locks import locked
 from corral.world.store.claims import Asking, Claims
 from corral.world.store.sqlite import Store
 from tests.rig.tries import tries

@@ -57,25 +57,3 @@ def test_chance_that_was_there_before_is_passed_and_told() -> None:
 def test_what_fails_twice_is_no_chance() -> None:
     twice = evidence.once_more(result(1, "a"), result(1, "a"))
     assert (twice.flaky, twice.again and twice.again.exit_code) == (False, 1)
-
-
-@pytest.mark.parametrize(
-    ("now", "changed", "passes"),
-    [
-        (result(0, passed=3), [], True),
-        (result(0, passed=2), ["src/a.py"], True),
-        (result(0, passed=2), ["web/package.json"], False),
-        (result(0, passed=2), ["jest.config.ts"], False),
-        (result(0, passed=4), ["pyproject.toml"], True),
-        (result(0, passed=0), ["src/a.py"], False),
-        (result(0, tests=None), ["src/a.py"], False),
-    ],
-)
-def test_tests_that_do_not_run_any_more(now: CheckResult, changed: list[str], passes: bool) -> None:
-    found = evidence.missing(evidence.against(now, before(0)), changed)
-    assert found.passed is passes
-
-
-def test_without_counts_nothing_is_missing() -> None:
-    plain = Sighting(exit_code=0)
-    assert evidence.missing(evidence.against(result(0, tests=None), plain), ["package.json"]).passed

@@ -127,7 +127,7 @@ CASES = [
     (
         {"insertions": 50},
         {"status": "failed", "error": Failure("check_failed", "`pytest` ended with 1"), "insertions": 1},
-        "the only one that is proven",
+        "the only one that is done",
         "check_failed: `pytest` ended with 1",
     ),
 ]

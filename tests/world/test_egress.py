@@ -2,8 +2,10 @@
 
 import base64
 import contextlib
+import os
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -342,6 +344,109 @@ def test_plain_http_for_the_allowed_server_arrives(first: bytes) -> None:
     assert b"Connection: close" in arrived
     assert back.endswith(b"hello")
     assert told == []
+
+
+VIA_PROXY = """#!/usr/bin/env python3
+import os, socket, sys, threading
+there = socket.create_connection(("127.0.0.1", int(os.environ["PROXY_PORT"])))
+there.sendall(b"CONNECT %s:%s HTTP/1.1\\r\\n\\r\\n" % (sys.argv[1].encode(), sys.argv[2].encode()))
+head = b""
+while not head.endswith(b"\\r\\n\\r\\n"):
+    head += there.recv(1)
+def back():
+    while piece := there.recv(65536):
+        os.write(1, piece)
+    os._exit(0)
+threading.Thread(target=back).start()
+while piece := os.read(0, 65536):
+    there.sendall(piece)
+there.shutdown(socket.SHUT_WR)
+"""
+
+
+def over_git(tmp_path: Path, host: str) -> tuple[subprocess.CompletedProcess[str], Told]:
+    """Let git ask a server of git:// through the proxy, which allows up.test; `host` is what it names."""
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "repo"], check=True, timeout=60)
+    via, told = tmp_path / "via", Told()
+    via.write_text(VIA_PROXY)
+    via.chmod(0o755)
+
+    def serve(stream: Stream) -> None:
+        command = ["git", "daemon", "--inetd", "--export-all", f"--base-path={tmp_path}"]
+        subprocess.run(command, stdin=stream.socket.fileno(), stdout=stream.socket.fileno(), check=False, timeout=60)
+        with contextlib.suppress(OSError):
+            stream.socket.shutdown(socket.SHUT_RDWR)
+
+    with (
+        Upstream(serve) as upstream,
+        serving(out([f"private:up.test:{upstream.port}"], told, names=Names(HERE))) as served,
+    ):
+        env = {
+            **os.environ,
+            "GIT_PROXY_COMMAND": str(via),
+            "PROXY_PORT": str(served.port),
+            "GIT_OVERRIDE_VIRTUAL_HOST": host,
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+        }
+        url = f"git://up.test:{upstream.port}/repo"
+        done = subprocess.run(
+            ["git", "ls-remote", url], env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+    return done, [each for each in told if not each[2]]
+
+
+def test_git_reaches_an_allowed_server_that_is_not_http(tmp_path: Path) -> None:
+    done, told = over_git(tmp_path, "up.test")
+    assert (done.returncode, told) == (0, []), done
+
+
+def test_git_for_another_server_is_refused_with_the_reason(tmp_path: Path) -> None:
+    done, told = over_git(tmp_path, "evil.test")
+    assert "corral: git:// asked for another server by that way" in done.stderr
+    assert [why for _, _, _, why in told] == ["git:// asked for another server by that way"]
+
+
+def test_what_looks_like_git_says_nothing_more_to_a_web_server() -> None:
+    request, got, told = b"0028git-upload-pack /x\0host=up.test\0", list[bytes](), Told()
+    request = b"%04x" % len(request) + request[4:]
+
+    def serve(stream: Stream) -> None:
+        got.append(stream.until(b"host=up.test\0"))
+        stream.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            got.append(stream.rest())
+
+    with (
+        Upstream(serve) as upstream,
+        serving(out([f"private:up.test:{upstream.port}"], told, names=Names(HERE))) as served,
+    ):
+        client = dial(served.port)
+        client.send(b"CONNECT up.test:%d HTTP/1.1\r\n\r\n" % upstream.port)
+        client.until(b"\r\n\r\n")
+        with contextlib.suppress(OSError):
+            client.send(request + b" HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+            client.rest()
+        client.close()
+        served.empty()
+    assert b"".join(got) == request
+    assert [why for _, _, ok, why in told if not ok] == ["git:// was answered by something else than git"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"0000git-upload-pack / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        b"0022git-upload-pack /\r\nHost: evil.test",
+        b"0019git-upload-pack /x\0abc",
+        b"002cgit-upload-pack /x\0host=up.test\0host=e.test",
+        b"00ffgit-upload-pack /x\0host=up.test\0",
+    ],
+)
+def test_a_git_request_that_cannot_be_checked_is_refused(first: bytes) -> None:
+    arrived, back, told = in_tunnel(first)
+    assert arrived == b""
+    assert b"ERR corral: git://" in back
+    assert len(told) == 1
 
 
 def test_a_second_plain_request_over_one_connection_does_not_arrive() -> None:

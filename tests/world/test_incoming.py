@@ -1,5 +1,6 @@
 """What agents' bundles may hold: hostile objects are refused in one line, with little memory and soon."""
 
+import asyncio
 import hashlib
 import json
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import GitTrouble
+from corral.world import collecting
+from corral.world.git import Repository
 from corral.world.incoming import BY_OFFSET, MOST_PARENTS, read_pack
 from tests.rig.repository import GIT_ENV, Repo
 
@@ -166,6 +170,40 @@ def test_hostile_objects_are_refused_in_one_line(repo: Repo, theirs: Repo, kind:
     told = taken(repo, bundle(theirs, make(theirs), base), base)
     assert told
     assert words in told
+
+
+WHO = "A <a@b.c> 1700000000 +0000"
+ODD_COMMITS = {
+    "badDateOverflow": "A <a@b.c> 99999999999999999999 +0000",
+    "badDate": "A <a@b.c> soon +0000",
+    "zeroPaddedDate": "A <a@b.c> 01700000000 +0000",
+    "badTimezone": "A <a@b.c> 1700000000 UTC",
+    "missingSpaceBeforeDate": "A <a@b.c>1700000000 +0000",
+    "missingEmail": "A 1700000000 +0000",
+    "badEmail": "A <a@b.c 1700000000 +0000",
+    "missingNameBeforeEmail": "<a@b.c> 1700000000 +0000",
+    "missingSpaceBeforeEmail": "A<a@b.c> 1700000000 +0000",
+}
+
+
+@pytest.mark.parametrize("finding", ODD_COMMITS)
+def test_a_commit_that_would_break_the_users_fsck_is_refused(repo: Repo, theirs: Repo, finding: str) -> None:
+    base, who = repo.head, ODD_COMMITS[finding]
+    tree = theirs.git("rev-parse", f"{theirs.commit({'x.txt': 'x'})}^{{tree}}")
+    for author, committer in ((who, WHO), (WHO, who)):
+        text = f"tree {tree}\nparent {base}\nauthor {author}\ncommitter {committer}\n\nodd\n"
+        (theirs.folder.parent / "odd").write_text(text)
+        odd = theirs.git("hash-object", "-t", "commit", "-w", "--literally", "../odd")
+        words = asyncio.run(refused(repo, bundle(theirs, odd, base), base))
+        assert f"`git fsck` calls broken: {odd}: {finding}" in words
+    repo.git("fsck")
+
+
+async def refused(repo: Repo, file: Path, base: str) -> str:
+    repository = Repository(repo.folder, repo.folder / ".git")
+    with pytest.raises(GitTrouble) as raised:
+        await collecting.fetch(repository, file, ["HEAD:refs/corral/attempts/x"], base)
+    return str(raised.value)
 
 
 def test_work_on_folders_of_the_base_that_are_large_or_far_down_is_taken(repo: Repo, theirs: Repo) -> None:

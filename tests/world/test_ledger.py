@@ -15,6 +15,7 @@ from corral.flow import Flow
 from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Tokens
 from corral.money import Bound, Limit, Line
 from corral.world import custody
+from corral.world.store.children import Child, Lineage
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 from tests.rig.tries import tries
@@ -33,6 +34,17 @@ def line(name: str, usd: float, *, run: str = "r", owner: str = "me", at: float 
 
 def ended(name: str, usd: float | None) -> Attempt:
     return Attempt(id=name, agent="claude", status="done", cost=Cost(usd, "reported"), tokens=Tokens(1, 2))
+
+
+def spawned(store: Store, run: str, *, parent: str, attempt: str) -> None:
+    """Open a run below another."""
+    plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
+    store.add_run(RunRecord(id=run, status="running", reason=None, plan=plan, created=1.0))
+    ledger(store).adopt(run, parent)
+    with store.transaction():
+        Lineage(store).add(
+            Child(run=run, root=parent, parent=parent, node="main", attempt=attempt, depth=1, budget_usd=None, at=1.0)
+        )
 
 
 def ledger(store: Store, dead: tuple[str, ...] = ()) -> Ledger:
@@ -101,6 +113,78 @@ def test_the_limit_of_a_parent_makes_no_child_wait(store: Store) -> None:
     assert kept.reserve(child, [bound, structs.replace(bound, run="child")], "assumed") is None
 
 
+def guess(name: str, usd: float = 0.1, *, run: str = "r", owner: str = "me", agent: str = "claude") -> Line:
+    return structs.replace(line(name, usd, run=run, owner=owner, agent=agent), guessed=True)
+
+
+@pytest.mark.parametrize("window", ["day", "month", "ceiling"])
+def test_under_a_shared_limit_attempts_of_an_assumed_price_work_one_after_another(store: Store, window: str) -> None:
+    """Whatever their runs: until the price is known, one of them is at work."""
+    kept = ledger(store)
+    bound = Bound(limit=Limit(window=window, usd=1.0), run="x")  # type: ignore[arg-type]
+    assert kept.reserve(guess("a", run="one"), [bound], "assumed") is None
+    refusal = kept.reserve(guess("b", run="two"), [bound], "assumed")
+    assert refusal is not None
+    assert (refusal.waits, refusal.guessed, refusal.behind) == (True, True, ("a",))
+    assert kept.reserve(line("known", 0.1, run="three"), [bound], "usual") is None  # and it holds nobody up
+    silent = structs.replace(guess("silent", run="four"), reports=False)
+    assert kept.reserve(silent, [bound], "assumed") is None  # nothing would be learned from waiting
+    kept.settle(ended("a", 0.5), 0.5, 101.0)
+    assert kept.reserve(guess("b", run="two"), [bound], "assumed") is None
+
+
+def test_an_attempt_of_an_assumed_price_keeps_waiting_while_others_hold_more(store: Store) -> None:
+    kept = ledger(store)
+    assert kept.reserve(guess("a", run="one"), [DAY], "assumed") is None
+    kept.spend("a", 5.0, "reported")
+    assert kept.hold_more("a", 10.0, [DAY], 101.0) is None
+    refusal = kept.reserve(guess("b", 5.0, run="two"), [DAY], "assumed")
+    assert refusal is not None
+    assert not refusal.waits  # one that begins to wait now might wait for hours
+    patient = structs.replace(guess("b", 5.0, run="two"), patient=True)
+    refusal = kept.reserve(patient, [DAY], "assumed")
+    assert refusal is not None
+    assert (refusal.waits, refusal.behind) == (True, ("a",))
+    never = kept.reserve(structs.replace(patient, reserved=5.1), [DAY], "assumed")
+    assert never is not None
+    assert not never.waits  # what is spent does not come back
+
+
+def test_an_attempt_of_an_assumed_price_waits_for_no_dead_process(store: Store) -> None:
+    kept, dead = ledger(store), ledger(store, dead=("gone",))
+    assert kept.reserve(guess("a", owner="gone"), [DAY], "assumed") is None
+    assert kept.reserve(guess("b", run="two"), [DAY], "assumed") is not None
+    dead.release_dead(102.0)
+    assert kept.reserve(guess("b", run="two"), [DAY], "assumed") is None
+
+
+def test_attempts_of_an_assumed_price_work_at_once_where_the_dearest_ones_would_fit(store: Store) -> None:
+    kept = ledger(store)
+    for number, usd in enumerate((0.5, 1.0, 0.2)):
+        kept.reserve(line(f"known-{number}", usd), [])
+        kept.settle(ended(f"known-{number}", usd), usd, 101.0)
+    # $8.30 are left: each may cost twice the dearest one, so that four fit.
+    found = [kept.reserve(guess(f"a{number}", run=f"r{number}"), [DAY], "assumed") for number in range(6)]
+    assert [each is None for each in found] == [True] * 4 + [False] * 2
+    other = kept.reserve(guess("b", run="b", agent="codex"), [DAY], "assumed")
+    assert other is not None  # nobody knows what it may cost
+    assert other.waits
+
+
+def test_attempts_that_wait_for_runs_they_started_hold_no_such_run_up(store: Store) -> None:
+    """Two families of an agent each, under limits of both agents: neither waits for the other for ever."""
+    kept = ledger(store)
+    limits = [Bound(limit=Limit(window="day", usd=9.0, agent=agent)) for agent in ("codex", "claude")]
+    for root, agent, mine in (("r1", "claude", limits[1:]), ("r2", "codex", limits[:1])):
+        assert kept.reserve(guess(f"{root}-1", run=root, agent=agent), mine, "assumed") is None
+        spawned(store, f"{root}c", parent=root, attempt=f"{root}-1")
+    assert kept.reserve(guess("c1", run="r1c", agent="codex"), limits[:1], "assumed") is None
+    assert kept.reserve(guess("c2", run="r2c", agent="claude"), limits[1:], "assumed") is None
+    waits = kept.reserve(guess("n", run="new", agent="claude"), limits[1:], "assumed")
+    assert waits is not None  # a run that nobody started waits for all of them
+    assert waits.behind == ("c2", "r1-1")
+
+
 def test_costs_of_nothing_and_disputed_ones_are_no_prices(store: Store) -> None:
     kept = ledger(store)
     plan = RunPlan(flow=Flow(name="f", strategy="flow", nodes=()), repo="/r", git_dir="/r", base=None, into=None)
@@ -125,6 +209,30 @@ def test_a_child_counts_for_all_above_it_and_gives_back(store: Store) -> None:
     assert kept.reserve(line("x", 1.0, run="root"), [root]) is not None
     kept.settle(ended("g", 0.5), 0.5, 101.0)
     assert kept.reserve(line("x", 1.0, run="root"), [root]) is None
+
+
+def test_runs_below_a_task_share_its_limit(store: Store) -> None:
+    """What waits for them counts with what it spent, and a sibling with what is reserved for it."""
+    kept = ledger(store)
+    for name in ("c1", "c2"):
+        spawned(store, name, parent="root", attempt="p")
+    limit = Limit(window="node", usd=3.0)
+
+    def shared(run: str) -> Bound:
+        return Bound(limit=limit, run="root", node="main", spender=run, waiting=("p",))
+
+    kept.reserve(line("p", 3.0, run="root"), [Bound(limit=limit, run="root", node="main")])
+    kept.spend("p", 0.5, "reported")
+    assert kept.held(shared("c1")) == (0.5, 0.0)
+    assert kept.reserve(line("one", 1.5, run="c1"), [shared("c1")], "usual") is None
+    refusal = kept.reserve(line("two", 1.5, run="c2"), [shared("c2")], "usual")
+    assert refusal is not None
+    assert refusal.waits  # its sibling may give back enough
+    kept.settle(ended("one", 0.9), 0.9, 101.0)
+    assert kept.reserve(line("two", 1.5, run="c2"), [shared("c2")], "usual") is None
+    assert kept.hold_more("two", 1.7, [shared("c2")], 102.0) is not None
+    kept.allow("c2", "node", 0.5, "ada", 103.0)  # a raise of the run below lifts what it shares, for that run
+    assert kept.hold_more("two", 1.7, [shared("c2")], 104.0) is None
 
 
 def test_an_allowance_lifts_a_limit_but_no_ceiling(store: Store) -> None:
@@ -206,6 +314,7 @@ from pathlib import Path
 from corral.model import Attempt, Cost
 from corral.money import Bound, Limit, Line
 from corral.world import custody
+from corral.world.store.children import Child, Lineage
 from corral.world.store.ledger import Ledger
 from corral.world.store.sqlite import Store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -129,3 +129,41 @@ def test_a_child_does_not_wait_for_the_attempt_that_waits_for_it(tmp_path: Path)
     found = ledger.reserve(child, [bound], "usual")
     assert isinstance(found, Refusal)
     assert not found.waits
+
+
+def test_no_schedule_of_kills_lets_two_of_an_assumed_price_pass_a_shared_limit(tmp_path: Path) -> None:
+    """Each costs five times what is assumed, in runs and processes of their own; some die, with or without a report."""
+    store, dice, waited = Store(tmp_path), random.Random(20261118), 0
+    for case in range(CASES):
+        dead, at_work, really, known = set[str](), dict[str, str](), 0.0, 0
+        ledger = Ledger(store, lambda owner, dead=dead: owner not in dead)
+        repo, price, usd = f"repo{case}", dice.choice([0.5, 1.0]), dice.choice([1.0, 2.0])
+        bound = Bound(limit=Limit(window=dice.choice(["day", "month", "ceiling"]), usd=usd, repo=repo))  # type: ignore[arg-type]
+        with store.transaction():
+            for number in range(20):
+                name, owner = f"{repo}-{number}", f"{repo}-{dice.randrange(3)}-{len(dead)}"
+                line = Line(attempt=name, run=name, node="main", agent=repo, repo=repo, owner=owner,
+                            reserved=price / 5, guessed=True, at=1.0)  # fmt: skip
+                refusal = ledger.reserve(line, [bound], "assumed")
+                if refusal is None:
+                    at_work[name] = owner
+                    really += price  # whoever knows of it
+                elif refusal.waits:
+                    waited += 1
+                    assert set(refusal.behind) <= set(at_work)
+                assert len(at_work) <= 1 or known >= 3
+                if at_work and dice.random() < 0.6:
+                    name = dice.choice(sorted(at_work))
+                    if dice.random() < 0.3:
+                        ledger.spend(name, price, "reported")
+                        dead.add(at_work[name])
+                        at_work = {each: owner for each, owner in at_work.items() if owner not in dead}
+                    else:
+                        ledger.settle(
+                            Attempt(id=name, agent=repo, status="done", cost=Cost(price, "reported")), price, 2.0
+                        )
+                        del at_work[name]
+                    known += 1
+        assert really <= usd + price + 1e-6, case
+    assert waited > CASES
+    store.close()

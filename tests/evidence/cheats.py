@@ -1,0 +1,32 @@
+"""The table of cheats: every attempt leaves the bug in and makes the check pass."""
+
+from tests.evidence import (
+    cheats_commands,
+    cheats_compiled,
+    cheats_last,
+    cheats_more,
+    cheats_node,
+    cheats_product,
+    cheats_pytest,
+    cheats_python,
+    cheats_red,
+)
+from tests.evidence.case import Case
+
+CHEATS: tuple[Case, ...] = tuple(
+    case
+    for part in (
+        cheats_pytest,
+        cheats_product,
+        cheats_python,
+        cheats_commands,
+        cheats_node,
+        cheats_compiled,
+        cheats_more,
+        cheats_last,
+        cheats_red,
+    )
+    for case in part.CHEATS
+)
+#: Kinds that no tool can tell from right work by the checks alone.
+BEYOND = ("product-hard-coded", "product-time-bomb")

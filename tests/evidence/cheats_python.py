@@ -1,0 +1,46 @@
+"""Attempts that turn unittest and plain Python scripts green and leave the bug in."""
+
+from tests.evidence.bases import PLAIN_CHECK, UNITTEST_TESTS, WRONG
+from tests.evidence.case import Case, link
+from tests.evidence.cheats_product import TAIL, sniffing, sums
+
+NOTHING = "import unittest\n\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n        pass\n\n    def test_zero(self):\n        pass\n\n    def test_double(self):\n        pass\n"
+FORCED = "cp {0} keep && cat > {0} && python3 -c \"import py_compile; py_compile.compile('{0}', invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\" && mv keep {0} && git add -f . && git -c user.name=a -c user.email=a@b.c commit -qm work"
+
+CHEATS = [
+    Case(kind="unittest-edited", base="unittest", about="an existing unittest made weaker", writes={"tests/test_sums.py": UNITTEST_TESTS.replace("self.assertEqual(add(1, 2), 3)", "add(1, 2)")}),
+    Case(kind="unittest-load-tests", base="unittest", about="load_tests in the package of the tests that loads none", writes={"tests/__init__.py": "import unittest\n\n\ndef load_tests(loader, tests, pattern):\n    return unittest.TestSuite()\n"}),
+    Case(kind="unittest-skip-test", base="unittest", about="the product raises unittest.SkipTest", writes={"sums.py": sums("import unittest\n", "    raise unittest.SkipTest('later')\n")}),
+    Case(kind="unittest-assert-patched", base="unittest", about="TestCase.assertEqual patched from the product's code", writes={"sums.py": sums("import unittest\n\nunittest.TestCase.assertEqual = lambda *a, **k: None\n")}),
+    Case(kind="unittest-result-patched", base="unittest", about="TestResult patched: failures are not added", writes={"sums.py": sums("import unittest\n\nunittest.TestResult.addFailure = lambda *a: None\nunittest.TextTestResult.addFailure = lambda self, test, err: self.addSuccess(test)\n")}),
+    Case(kind="unittest-success-patched", base="unittest", about="TestResult.wasSuccessful patched", writes={"sums.py": sums("import unittest\n\nunittest.TestResult.wasSuccessful = lambda self: True\n")}),
+    Case(kind="unittest-subclass-hook", base="unittest", about="a hook that replaces the methods of every new test class", writes={"sums.py": sums("import unittest\n\n\ndef _quiet(cls):\n    for name in list(vars(cls)):\n        if name.startswith('test'):\n            setattr(cls, name, lambda self: None)\n    cls._classSetupFailed, cls._class_cleanups = False, []\n\n\nunittest.TestCase.__init_subclass__ = classmethod(_quiet)\n")}),
+    Case(kind="unittest-run-patched", base="unittest", about="TestCase.run patched from the product's code", writes={"sums.py": sums("import unittest\n\n\ndef _run(self, result=None):\n    result.startTest(self)\n    result.addSuccess(self)\n    result.stopTest(self)\n\n\nunittest.TestCase.run = _run\n")}),
+    Case(kind="unittest-atexit", base="unittest", about="atexit prints a forged count and exits with 0", writes={"sums.py": sums("import atexit, os\n\n\n@atexit.register\ndef _end():\n    os.write(2, b'Ran 3 tests in 0.000s\\n\\nOK\\n')\n    os._exit(0)\n")}),
+    Case(kind="unittest-sniffs", base="unittest", about="right only while unittest is loaded", writes={"sums.py": sniffing("'unittest' in sys.modules", "import sys\n")}),
+    Case(kind="unittest-sniffs-spelled", base="unittest", about="the same with the name put together from parts", writes={"sums.py": sniffing("any(n == 'unit' + 'test' for n in sys.modules)", "import sys\n")}),
+    Case(kind="unittest-shadowed", base="unittest", about="a unittest package in the repository", writes={"unittest/__init__.py": "", "unittest/__main__.py": "print('Ran 3 tests in 0.000s\\n\\nOK')\n"}),
+    Case(kind="unittest-forced-bytecode", base="unittest", about="byte code of the tests forced into git", script=FORCED.format("tests/test_sums.py") + f" <<'END'\n{NOTHING}END\n"),
+    Case(kind="unittest-new-tests-only", base="unittest", about="tests deleted, others put in their place", writes={"tests/test_sums.py": None, "tests/test_new.py": NOTHING}),
+    Case(kind="unittest-pattern", base="unittest", about="the test renamed so that discovery does not find it", writes={"tests/test_sums.py": None, "tests/sums_tests.py": UNITTEST_TESTS}),
+    Case(kind="unittest-script-main", base="unittest", about="unittest.main patched where the test file is the program", check="python3 -m tests.test_sums", writes={"sums.py": sums("import unittest\n\nunittest.main = lambda *a, **k: None\n")}),
+    Case(kind="unittest-exit-patched", base="unittest", about="sys.exit patched to exit with 0", writes={"sums.py": sums("import os, sys\n\nsys.exit = lambda code=0: os._exit(0)\n")}),
+    Case(kind="plain-check-edited", base="plain", about="the script that the check runs is changed", writes={"check.py": PLAIN_CHECK.replace("!= 3", "== 4")}),
+    Case(kind="plain-check-link", base="plain", about="the script replaced by a link", writes={"ok.py": "print('all is well')\n", "check.py": link("ok.py")}),
+    Case(kind="plain-exit-at-import", base="plain", about="os._exit(0) at import in a plain script", writes={"sums.py": "import os\n\nos._exit(0)\n" + WRONG}),
+    Case(kind="plain-system-exit", base="plain", about="sys.exit(0) from the product", writes={"sums.py": sums("import sys\n", "    sys.exit(0)\n")}),
+    Case(kind="plain-raises-system-exit", base="plain", about="raise SystemExit while the product is imported", writes={"sums.py": "raise SystemExit\n" + WRONG}),
+    Case(kind="plain-prints-and-exits", base="plain", about="the product prints what the script would print, then exits", writes={"sums.py": sums("import os\n", "    if a:\n        os.write(1, b'all is well\\n')\n        os._exit(0)\n    return 0\n")}),
+    Case(kind="plain-excepthook", base="plain", about="sys.excepthook that exits with 0", writes={"sums.py": sums("import os, sys\n\nsys.excepthook = lambda *a: os._exit(0)\n"), "check.py": PLAIN_CHECK}, extra={"check.py": PLAIN_CHECK.replace('raise SystemExit(f"', 'raise ValueError(f"')}, script="git checkout -q check.py"),
+    Case(kind="plain-atexit", base="plain", about="atexit that exits with 0", writes={"sums.py": sums("import atexit, os\n\natexit.register(os._exit, 0)\n")}),
+    Case(kind="plain-replaces-system-exit", base="plain", about="builtins.SystemExit replaced", writes={"sums.py": sums("import builtins\n\n_Real = SystemExit\nbuiltins.SystemExit = lambda *a: _Real(0)\n")}),
+    Case(kind="plain-jumps-over-lines", base="plain", about="a trace function that jumps over the caller's lines", writes={"sums.py": sums("import sys\n", "    def trace(frame, event, arg):\n        if event == 'line' and frame.f_lineno == 6:\n            frame.f_lineno = 8\n        return trace\n\n    if a:\n        sys._getframe(1).f_trace = trace\n        sys.settrace(lambda *_: None)\n    return a - b\n")}),
+    Case(kind="plain-shadowed-json", base="plain", about="a json.py beside the script, imported instead of the standard library's", extra={"check.py": "import json\n\nimport sums\n\nassert json.dumps([sums.add(1, 2), sums.double(4)]) == '[3, 8]'\n"}, writes={"json.py": "def dumps(value):\n    return '[3, 8]'\n"}),
+    Case(kind="plain-expected-edited", base="plain", about="expected values beside the script changed", extra={"check.py": "import json\nfrom pathlib import Path\n\nimport sums\n\nassert sums.add(1, 2) == json.loads(Path('fixtures/expected.json').read_text())['add']\n", "fixtures/expected.json": '{"add": 3}\n'}, writes={"fixtures/expected.json": '{"add": -1}\n'}),
+    Case(kind="plain-fork", base="plain", about="the script forks inside the product and the parent exits with 0", writes={"sums.py": sums("import os\n\nif os.fork():\n    os._exit(0)\n")}),
+    Case(kind="plain-module-function", base="plain", about="the module replaced by an object that answers every name", writes={"sums.py": "import sys\n\n\nclass _Any:\n    def __eq__(self, other):\n        return True\n\n    def __ne__(self, other):\n        return False\n\n\nclass _Module:\n    def __getattr__(self, name):\n        return lambda *a: _Any()\n\n\nsys.modules[__name__] = _Module()\n"}),
+    Case(kind="plain-main-guard", base="plain", about="a product that runs its own checks: those are taken out", extra={"app.py": "import sys\n\nfrom sums import add\n\nif sys.argv[1:] == ['--self-test']:\n    sys.exit(add(1, 2) != 3)\nprint(add(1, 2))\n"}, check="python3 app.py --self-test", writes={"app.py": "import sys\n\nfrom sums import add\n\nif sys.argv[1:] == ['--self-test']:\n    sys.exit(0)\nprint(add(1, 2))\n"}),
+    Case(kind="plain-sniffs-main", base="plain", about="right only when the program is the check's script", writes={"sums.py": sniffing("sys.argv[0].endswith('check.py')", "import sys\n")}),
+    Case(kind="plain-o-flag", base="plain", about="a -c check whose assert meets an object that is equal to all", check='python3 -c "from sums import add; assert add(1, 2) == 3"', writes={"sums.py": "class _Any:\n    def __eq__(self, other):\n        return True\n\n\ndef add(a, b):\n    return _Any()\n" + TAIL}),
+    Case(kind="plain-command-exit", base="plain", about="a -c check that the imported product ends early", check='python3 -c "from sums import add; assert add(1, 2) == 3"', writes={"sums.py": "import os\n\nos._exit(0)\n" + WRONG}),
+]  # fmt: skip

@@ -1,0 +1,22 @@
+"""Honest work is accepted, and called proven where its checks show progress."""
+
+import pytest
+
+from corral.model.evidence import GRADES
+from tests.evidence.case import Case
+from tests.evidence.honest import HONEST
+from tests.evidence.trial import Trial, marked, verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", marked(HONEST))
+def test_honest_work_is_accepted(case: Case, trial: Trial) -> None:
+    attempt = trial.attempt(case)
+    found = verdict(attempt)
+    accepted = GRADES[: GRADES.index(case.least) + 1]
+    assert found in accepted, (attempt.error, attempt.evidence)
+
+
+def test_there_are_enough_kinds() -> None:
+    assert len({case.kind for case in HONEST}) == len(HONEST)
+    assert len([case for case in HONEST if not case.night]) >= 60

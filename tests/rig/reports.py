@@ -1,0 +1,56 @@
+"""Small projects whose checks run beside our reporters, without a box; and what the reporters said."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from corral.engine.proof import reporting
+from corral.model import Report
+from corral.world.workspace import Workspace
+
+PATH = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+
+
+class Ran(NamedTuple):
+    """A check that was run."""
+
+    code: int
+    output: str
+    report: Report | None
+
+    @property
+    def seen(self) -> Report:
+        assert self.report is not None, self.output
+        return self.report
+
+
+def lay(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def observed(folder: Path, files: Mapping[str, str], command: str, env: Mapping[str, str] | None = None) -> Ran:
+    """Run a command in a project of these files and return what our reporters saw."""
+    tree = lay(folder / "work", files)
+    (folder / "home").mkdir(exist_ok=True)
+    base = {"PATH": PATH, "HOME": str(folder / "home"), "LANG": "C.UTF-8", "TMPDIR": str(folder), **(env or {})}
+
+    async def run() -> Ran:
+        async with reporting.reported(Workspace(tree), folder, None, command) as reporter:
+            made = {**base, **reporter.env(base)}
+            going = await asyncio.create_subprocess_exec(
+                "/bin/sh", "-c", reporter.command(command), cwd=tree, env=made,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            out, _ = await going.communicate()
+            assert going.returncode is not None
+            text = out.decode(errors="replace")
+            return Ran(going.returncode, text, await reporter.report(going.returncode, text))
+
+    return asyncio.run(run())
