@@ -16,8 +16,8 @@ import pytest
 
 from bench.measure import Promise
 from corral.engine.engine import Engine
-from corral.events import Heard
 from corral.model import Request
+from corral.model.events import Heard
 
 ROUNDS = 5
 TESTS = 40

@@ -15,17 +15,17 @@ from pathlib import Path
 
 from bench import overhead
 from bench.measure import Promise, interleaved
+from corral.attempt.local import Course
 from corral.engine.engine import Engine
-from corral.engine.local import Course
-from corral.engine.loop import Drive
-from corral.events import Heard
-from corral.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.engine.run_loop import Drive
 from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord
-from corral.rules.actions import Finish, Limits
-from corral.rules.graph import Graph
-from corral.rules.lanes import Begin
-from corral.rules.schedule import Schedule
-from corral.world.store.sqlite import Store
+from corral.model.events import Heard
+from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.rules.schedule.actions import Finish, Limits
+from corral.rules.schedule.agent_tries import Begin
+from corral.rules.schedule.decide import Schedule
+from corral.rules.schedule.graph import Graph
+from corral.store.sqlite.store import Store
 
 DECIDED, DURABLE, FINISHED, HELD = 100_000, 1_000, 10_000, 1_000
 WIDTH = 100  #: nodes side by side in a layered flow

@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.adapter import HangUp, Line
 from corral.agents.claude import ClaudeConversation
-from corral.engine.looking.logs import CleanLog, Log
-from corral.engine.talk.recorder import Recorder
-from corral.flow import AgentChoice, Task
+from corral.attempt.events import Recorder
+from corral.machines.logs import CleanLog, Log
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
-from corral.rules import strategies
-from corral.rules.redact import Redactor
+from corral.model.agent_api import HangUp, Line
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text.redact import Redactor
+from corral.store.sqlite.store import Store
 from corral.world import process
 from corral.world.process import Limits, Start
-from corral.world.store.sqlite import Store
 
 LINES = 10_000
 CHUNK = 24  #: lines: a pipe holds 64 KB

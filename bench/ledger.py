@@ -10,15 +10,15 @@ from itertools import count
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.events import Noted
 from corral.model import Attempt, Cost
-from corral.money import Bound, Limit, Line
-from corral.world import custody
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.model.events import Noted
+from corral.model.money import Bound, Limit, Line
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 
 PROCESSES, OPERATIONS = 16, 10_000
-ME = custody.me()
+ME = process_identity.me()
 BOUNDS = [Bound(limit=Limit(window=window, usd=1e9), run="run", node="main") for window in ("ceiling", "day", "run")]
 
 
@@ -41,7 +41,7 @@ def _compare(folder: Path) -> list[float]:
     bare.execute("PRAGMA synchronous = FULL")
     bare.execute("CREATE TABLE lines (id INTEGER PRIMARY KEY, usd REAL NOT NULL) STRICT")
     store = Store(folder)
-    kept, numbers = Ledger(store, custody.alive), count()
+    kept, numbers = Ledger(store, process_identity.alive), count()
 
     def transact() -> None:
         for _ in range(50):
@@ -79,7 +79,7 @@ def _ended(name: str) -> Attempt:
 def _spend_many(folder: Path, number: str, steps: int) -> None:
     """Reserve and settle, so many steps; what each of the racing processes does."""
     store = Store(folder)
-    kept = Ledger(store, custody.alive)
+    kept = Ledger(store, process_identity.alive)
     for step in range(steps // 2):
         name = f"{number}-{step}"
         if kept.reserve(_line(name), BOUNDS) is None:
@@ -97,7 +97,7 @@ def _race(folder: Path) -> int:
     for process in racing:
         process.wait()
     store = Store(folder)
-    lines = Ledger(store, custody.alive).history()
+    lines = Ledger(store, process_identity.alive).history()
     store.close()
     settled = [line for line in lines if line.settled is not None and line.spent == 0.5]
     return PROCESSES * (each // 2) - len(settled)

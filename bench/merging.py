@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.engine.looking import document
-from corral.engine.merge.merging import Merger
+from corral.engine.merge.merger import Merger
 from corral.engine.merge.overlap import Known
-from corral.flow import AgentChoice, Flow, Node, Task
-from corral.merging import MergeRequest
+from corral.engine.views import run_document
 from corral.model import Attempt, AttemptRecord, NodeState, RunPlan, RunRecord
-from corral.world.git import Repository
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Flow, Node, Task
+from corral.model.merge import MergeRequest
+from corral.store.sqlite.store import Store
+from corral.world.git.repository import Repository
 
 FILES, CHANGED, ATTEMPTS = 10_000, 1_000, 20
 
@@ -100,4 +100,4 @@ def _merger(store: Store, repository: Repository, tips: list[str]) -> Merger:
     store.save_attempt(AttemptRecord(attempt=attempt, run="bench", node="main", phase="over"))
     store.move_node("bench", NodeState(id="main", status="done", winner="bench-1"))
     store.move_run("bench", "done", None, time.time())
-    return Merger(store, document.build(store, "bench"), repository, lambda _: None)
+    return Merger(store, run_document.build(store, "bench"), repository, lambda _: None)

@@ -16,11 +16,11 @@ from typing import Self
 
 from bench.measure import Promise, interleaved
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask
 from corral.agents import Agent
 from corral.engine.engine import Engine
-from corral.events import Heard
 from corral.model import Level, Request, Run
+from corral.model.agent_api import AgentProfile, AgentTask
+from corral.model.events import Heard
 from corral.testing import ScriptedModel, Turn
 
 KEY = "sk-scripted-0123456789"

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from bench.measure import Promise
 from corral.engine.engine import Engine
-from corral.events import Said
+from corral.model.events import Said
 
 T = TypeVar("T")
 MANY = 20

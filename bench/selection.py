@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.measure import Promise
 from corral.engine.engine import Engine
-from corral.events import Heard
 from corral.model import Request, Run
+from corral.model.events import Heard
 
 CHECK = "python3 -m unittest discover -s tests"
 FILES = {

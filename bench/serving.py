@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Promise, interleaved
-from corral.events import Said
-from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
-from corral.rules import naming, strategies
+from corral.model.events import Said
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.sqlite.store import Store
 from corral.testing.watching import until
-from corral.world.store.sqlite import Store
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving
@@ -137,7 +138,7 @@ def _fill(person: Corral, runs: int, events: int) -> str:
     name = ""
     with store.transaction():
         for number in range(runs):
-            name = naming.run_id(1_700_000_000_000 + number * 1000, number)
+            name = names.run_id(1_700_000_000_000 + number * 1000, number)
             store.add_run(RunRecord(id=name, status="done", reason=None, plan=plan, created=1.7e9, ended=1.7e9))
         for number in range(events):
             store.note(name, Said(f"line {number}"), at=1.7e9, node="main", attempt=f"{name}-1")

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 from bench.measure import Promise, interleaved
-from corral.flow import AgentChoice, Task
 from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord
-from corral.rules import naming, strategies
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.sqlite.store import Store
 
 
 def measure() -> list[Promise]:
@@ -44,9 +45,9 @@ def _thousand_runs(folder: Path) -> None:
     now = time.time()
     with store.transaction():
         for number in range(1000):
-            run = naming.run_id(int(now * 1000) + number, number)
+            run = names.run_id(int(now * 1000) + number, number)
             store.add_run(RunRecord(id=run, status="done", reason=None, plan=plan, created=now))
-            attempt = Attempt(id=naming.attempt_id(run, 1), agent="claude", status="done", cost=Cost(0.1, "reported"))
+            attempt = Attempt(id=names.attempt_id(run, 1), agent="claude", status="done", cost=Cost(0.1, "reported"))
             store.save_attempt(
                 AttemptRecord(attempt=attempt, run=run, node="main", phase="over", started=now, ended=now)
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral import agents
-from corral.adapter import AgentFacts
+from corral.model.agent_api import AgentFacts
 
 #: How each is tried in the tests. An agent without a row here fails the generator.
 TESTED = {

@@ -11,9 +11,8 @@ import click
 import http_page
 import msgspec
 
-from corral.adapter import AccountProfile, AgentProfile, Hook, McpProfile
 from corral.config.keys import COUNTING, KEYS, POWERFUL
-from corral.config.shapes import Defaults, Notify, Telemetry
+from corral.config.settings import Defaults, Notify, Telemetry
 from corral.frontends.cli import COMMANDS, corral
 from corral.model import (
     ComplexityTable,
@@ -26,7 +25,8 @@ from corral.model import (
     SlotLimits,
     ToolboxRules,
 )
-from corral.money import BudgetTable
+from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.model.money import BudgetTable
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: keys -->", "<!-- end of generated -->"

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from corral.frontends.web import described
+from corral.frontends.web import bodies
 from corral.frontends.web.api import machine
 from corral.frontends.web.app import api
 
@@ -25,7 +25,7 @@ def page() -> str:
     app.include_router(api())
     app.include_router(machine.open_router)
     groups: dict[str, list[str]] = {}
-    for path, methods in described.describe(app)["paths"].items():
+    for path, methods in bodies.describe(app)["paths"].items():
         for method, operation in methods.items():
             groups.setdefault(operation["tags"][0], []).append(_row(method, path, operation))
     tables = [

@@ -1,9 +1,9 @@
 """nibble as an agent of corral: the task on stdin, JSON lines on stdout."""
 
 import msgspec
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
-from corral.agents import trouble
-from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.agents.formats import error_words
+from corral.model.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import Tokens
 
 HINTS = {"auth": "set NIBBLE_KEY", "not_found": "is the model's name right? --agent nibble:MODEL"}
@@ -71,9 +71,9 @@ class Conversation:
             case "end":
                 self._ended = True
                 if told.ok:
-                    return [trouble.ended_well(told.text, used_tools=self._used_tools)]
-                return trouble.failed(told.status, told.text, hints=HINTS)
+                    return [error_words.ended_well(told.text, used_tools=self._used_tools)]
+                return error_words.failed(told.status, told.text, hints=HINTS)
         return []
 
     def exited(self, end: End) -> list[AgentEvent]:
-        return [] if self._ended else trouble.no_result("nibble", end.code, end.stderr, hints=HINTS)
+        return [] if self._ended else error_words.no_result("nibble", end.code, end.stderr, hints=HINTS)

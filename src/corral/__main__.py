@@ -10,9 +10,9 @@ import sys
 def main() -> None:
     _have_streams()
     if sys.stdout.isatty() or sys.stderr.isatty():
-        from corral.frontends import visible  # noqa: PLC0415 -- only where somebody looks
+        from corral.frontends import safe_text  # noqa: PLC0415 -- only where somebody looks
 
-        visible.protect()
+        safe_text.protect()
     code = 0
     try:
         code = _asked()
@@ -41,10 +41,10 @@ def _asked() -> int:
 
 def _listed() -> bool:
     """Do a plain `ls` without all that reads command lines; what goes wrong is told by the usual way."""
-    from corral.frontends import listing  # noqa: PLC0415
+    from corral.frontends import run_rows  # noqa: PLC0415
 
     try:
-        listing.show()
+        run_rows.show()
     except Exception:  # noqa: BLE001
         return False
     return True

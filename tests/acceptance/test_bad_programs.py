@@ -3,7 +3,7 @@
 import pytest
 
 from corral import agents
-from corral.adapter import AgentTask
+from corral.model.agent_api import AgentTask
 from tests.rig.command import Corral
 
 UPDATES_OFF = {

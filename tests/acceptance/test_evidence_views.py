@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corral.model import Doubt, Evidence, EvidenceDetail, EvidenceRun, Steered, Tally, TestChange
-from corral.world.store.sqlite import Store
+from corral.store.sqlite.store import Store
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from corral.engine.planning.flowing import template
-from corral.rules.flows.checking import FIELDS
-from corral.rules.flows.reading import Known, read_flow
+from corral.engine.planning.build_flow import template
+from corral.rules.flows.reader import Known, read_flow
+from corral.rules.flows.validate import FIELDS
 from tests.rig.command import Corral, Outcome
 from tests.rig.flows import doer, write
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.config import reading
+from corral.config import loader
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import Corral
 
@@ -242,8 +242,8 @@ def test_a_repository_may_raise_a_price_and_else_needs_trust(
     (tmp_path / "corral/config.toml").write_text(own)
     (tmp_path / "corral.toml").write_text(theirs)
     name = theirs.partition(".")[2].partition("]")[0]
-    assert (f"agents.{name}" not in reading.load(tmp_path).untrusted) == trusted
-    assert not reading.load(tmp_path, trusted="yes").untrusted
+    assert (f"agents.{name}" not in loader.load(tmp_path).untrusted) == trusted
+    assert not loader.load(tmp_path, trusted="yes").untrusted
 
 
 def test_a_repository_that_lowers_a_price_is_refused_until_it_is_trusted(corral: Corral) -> None:
@@ -267,7 +267,7 @@ def test_another_name_for_an_agent_is_no_way_out_of_its_scope(tmp_path: Path, mo
     own = '[agents.qa]\nlike = "codex"\nscope = { processes = 9 }\n[agents.codex]\nscope = { write = ["src/**"] }\n'
     (tmp_path / "corral/config.toml").write_text(own)
     (tmp_path / "corral.toml").write_text('[agents.team]\nlike = "codex"\n')
-    sources = reading.load(tmp_path).scopes
+    sources = loader.load(tmp_path).scopes
     assert [(each.table.write, each.table.processes) for each in sources if each.agent == "qa"] == [
         (("src/**",), None),
         (None, 9),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.errors import CorralError
-from corral.world import shortage
+from corral.model.errors import CorralError
+from corral.world import machine_limits
 from tests.acceptance.test_bad_requests import refused
 from tests.rig.command import PROGRAM, Corral, Outcome
 from tests.rig.levels import BOXED
@@ -297,7 +297,7 @@ def test_without_processes_it_is_not_tried_again(ready: Corral, repo: Repo) -> N
 
 def test_each_way_to_say_that_there_are_no_processes_is_known() -> None:
     for words in ("collect: 7: Cannot fork", "bash: fork: retry: Resource temporarily unavailable"):
-        short = shortage.of(CorralError(f"the work cannot be collected: {words}"))
+        short = machine_limits.of(CorralError(f"the work cannot be collected: {words}"))
         assert short, words
         assert "ulimit" in str(short.hint)
 

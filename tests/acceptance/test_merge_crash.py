@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.engine.merge.landing import Lander
-from corral.merging import MergeRecord
-from corral.world import landing, merging
-from corral.world.git import Repository
-from corral.world.store import merges
-from corral.world.store.sqlite import Store
+from corral.engine.merge.apply import Lander
+from corral.model.merge import MergeRecord
+from corral.store.sqlite import merges
+from corral.store.sqlite.store import Store
+from corral.world.git import merge_commits, move_branch
+from corral.world.git.repository import Repository
 from tests.rig.command import Corral
 from tests.rig.merging import looks, work
 from tests.rig.repository import Repo
@@ -42,16 +42,16 @@ class Cut:
         )  # fmt: skip
         self.record = merges.add(self.store, record)
 
-    async def checkout(self) -> landing.Checkout:
-        return await landing.checkout_at(self.repository, self.repo.folder)
+    async def checkout(self) -> move_branch.Checkout:
+        return await move_branch.checkout_at(self.repository, self.repo.folder)
 
     async def move(self) -> None:
-        await landing.move_ref(self.repository, "refs/heads/main", self.before, self.after, "test")
+        await move_branch.move_ref(self.repository, "refs/heads/main", self.before, self.after, "test")
 
     async def lock(self) -> None:
         """Leave what one that was killed leaves: its lock and its copy of the index."""
         checkout = await self.checkout()
-        checkout.lock.write_bytes(landing.OURS)
+        checkout.lock.write_bytes(move_branch.OURS)
         checkout.private.write_bytes(checkout.index.read_bytes())
         checkout.private.with_name("index.corral.lock").write_bytes(b"half")
 
@@ -128,9 +128,9 @@ def test_cut_off_when_all_was_done_but_told(cut: Cut) -> None:
     async def steps() -> None:
         await cut.move()
         checkout = await cut.checkout()
-        with landing.held(checkout):
-            await landing.follow(checkout, cut.before, cut.after, await merging.neutral(cut.repository))
-            landing.adopt(checkout)
+        with move_branch.held(checkout):
+            await move_branch.follow(checkout, cut.before, cut.after, await merge_commits.neutral(cut.repository))
+            move_branch.adopt(checkout)
         await cut.lander.recover()
 
     asyncio.run(steps())
@@ -144,14 +144,14 @@ def test_cut_off_with_changes_put_aside_they_come_back(cut: Cut) -> None:
 
     async def steps() -> None:
         checkout = await cut.checkout()
-        env = await merging.neutral(cut.repository)
-        with landing.held(checkout):
-            stash = await landing.put_aside(checkout, "refs/corral/stashes/r-1", env)
+        env = await merge_commits.neutral(cut.repository)
+        with move_branch.held(checkout):
+            stash = await move_branch.put_aside(checkout, "refs/corral/stashes/r-1", env)
             assert stash
             aside = ((str(cut.repo.folder), stash),)
             merges.save(cut.store, structs.replace(cut.record, stashes=aside))
-            await landing.clear(checkout, cut.before, env)
-            landing.adopt(checkout)
+            await move_branch.clear(checkout, cut.before, env)
+            move_branch.adopt(checkout)
         assert "own line" not in (cut.repo.folder / "src/b.txt").read_text()
         await cut.lander.recover()
 
@@ -166,7 +166,7 @@ def test_what_could_neither_follow_nor_go_back_is_ended_by_the_next(cut: Cut) ->
     async def steps() -> None:
         await cut.move()
         checkout = await cut.checkout()
-        with landing.held(checkout):
+        with move_branch.held(checkout):
             cut.repo.write({"a.txt": "new\n", "src/b.txt": "TWO\nTW"})
         await cut.lander.recover()
 
@@ -181,14 +181,14 @@ def test_files_that_could_not_follow_go_back_but_for_what_a_person_wrote(cut: Cu
 
     async def steps() -> None:
         checkout = await cut.checkout()
-        env = await merging.neutral(cut.repository)
-        with landing.held(checkout):
+        env = await merge_commits.neutral(cut.repository)
+        with move_branch.held(checkout):
             cut.repo.write({"a.txt": "new\n", "src/b.txt": torn, "deep/n.txt": ""})
             (cut.repo.folder / "c.txt").unlink()
-            await landing.back_out(checkout, cut.before, cut.after, env)
+            await move_branch.back_out(checkout, cut.before, cut.after, env)
             assert looks(cut.repo) == before
             cut.repo.write({"a.txt": "a person's\n"})
-            await landing.back_out(checkout, cut.before, cut.after, env)
+            await move_branch.back_out(checkout, cut.before, cut.after, env)
 
     asyncio.run(steps())
     assert (cut.repo.folder / "a.txt").read_text() == "a person's\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import corral as library
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 from tests.rig.command import Corral
 from tests.rig.flows import doer, write
 from tests.rig.processes import gone
@@ -142,9 +142,7 @@ def test_mistakes_are_told_all_at_once_and_nothing_starts(corral: Corral, monkey
 
 
 def test_our_commands_start_without_it(tmp_path: Path) -> None:
-    program = (
-        "import sys, corral; corral.__version__; print('corral.python_api' in sys.modules, 'asyncio' in sys.modules)"
-    )
+    program = "import sys, corral; corral.__version__; print('corral.frontends.python' in sys.modules, 'asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "False"]
     with pytest.raises(AttributeError, match="nothing"):

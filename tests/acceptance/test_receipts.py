@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.world import sealing
+from corral.world import receipt_key
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
 
@@ -145,5 +145,5 @@ def test_a_run_without_a_receipt_proves_nothing(corral: Corral) -> None:
 
 
 def test_a_key_made_by_two_at_once_is_one(tmp_path: Path) -> None:
-    assert sealing.key(tmp_path) is None
-    assert sealing.made_key(tmp_path) == sealing.made_key(tmp_path) == sealing.key(tmp_path)
+    assert receipt_key.key(tmp_path) is None
+    assert receipt_key.made_key(tmp_path) == receipt_key.made_key(tmp_path) == receipt_key.key(tmp_path)

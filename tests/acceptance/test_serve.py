@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.client import Client, Trouble
+from corral.frontends.client import Client, Trouble
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Server, serving

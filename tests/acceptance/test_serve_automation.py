@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.rules import signing
+from corral.rules.text import signing
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import Answer, Server, serving

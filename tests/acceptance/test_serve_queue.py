@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.automatic.pending import Queue
-from corral.flow import AgentChoice, Task
+from corral.engine.queue.run_queue import Queue
 from corral.model import RunPlan, RunRecord
-from corral.rules import naming, strategies
-from corral.world.store import waiting
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.sqlite import run_queue
+from corral.store.sqlite.store import Store
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.server import serving
@@ -148,7 +149,7 @@ def test_ten_thousand_runs_are_listed_page_by_page(corral: Corral) -> None:
     )
     with store.transaction():
         for number in range(10_000):
-            name = naming.run_id(1_700_000_000_000 + number * 1000, number)
+            name = names.run_id(1_700_000_000_000 + number * 1000, number)
             state = "done" if number % 10 else "failed"
             store.add_run(RunRecord(id=name, status=state, reason=None, plan=plan, created=1.7e9 + number))
     store.close()
@@ -169,8 +170,8 @@ def test_of_two_at_once_with_one_key_the_first_counts(tmp_path: Path) -> None:
         flow=strategies.single(Task(prompt="do it"), AgentChoice("a")), repo="/r", git_dir="/r", base=None, into=None
     )
     record = RunRecord(id="aaa1", status="queued", reason=None, plan=plan, created=time.time())
-    waiting.enqueue(store, record, priority=0, by="me", key=("k", "digest"))
-    assert waiting.submitted(store, "k") == ("digest", "aaa1")
+    run_queue.enqueue(store, record, priority=0, by="me", key=("k", "digest"))
+    assert run_queue.submitted(store, "k") == ("digest", "aaa1")
     assert [each.run for each in Queue(store).next(10)] == ["aaa1"]
     assert json.loads(json.dumps(Queue(store).concurrency)) == 4
     store.close()

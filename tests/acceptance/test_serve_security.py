@@ -204,7 +204,7 @@ def logged_in(server: Server) -> str:
 
 
 def test_a_cookie_needs_its_csrf_token_to_act(server: Server, repo: Repo) -> None:
-    from corral.engine.access import csrf_of  # noqa: PLC0415
+    from corral.engine.tokens import csrf_of  # noqa: PLC0415
 
     cookie = logged_in(server)
     browser = {"Cookie": f"corral_login={cookie}", "Origin": server.address}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.world import custody
+from corral.world import process_identity
 from tests.rig.command import Corral, Going
 from tests.rig.person import Person
 from tests.rig.repository import Repo
@@ -161,10 +161,10 @@ def test_work_that_a_stopped_process_was_collecting_is_collected_by_the_next(cor
 
         def collects() -> bool:
             for lock in corral.home.glob("locks/*"):
-                if custody.lock_holder(lock) == going.process.pid:
+                if process_identity.lock_holder(lock) == going.process.pid:
                     going.signal(signal.SIGSTOP)
-                    until(lambda: custody.suspended(going.process.pid), "it is suspended")
-                    if custody.lock_holder(lock) == going.process.pid and list(
+                    until(lambda: process_identity.suspended(going.process.pid), "it is suspended")
+                    if process_identity.lock_holder(lock) == going.process.pid and list(
                         repo.folder.glob(".git/objects/corral-*")
                     ):
                         return True

@@ -116,6 +116,6 @@ def test_a_collector_that_is_away_holds_nothing_up(corral: Corral, collector: Th
 
 
 def test_it_is_loaded_only_where_it_is_used() -> None:
-    words = "import sys, corral.engine.engine, corral.engine.looking.telemetry, corral.engine.loop; print('opentelemetry' in sys.modules)"
+    words = "import sys, corral.engine.engine, corral.engine.telemetry, corral.engine.run_loop; print('opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

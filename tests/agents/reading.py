@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask, Command, End, HangUp, Leave, Line
-from corral.events import Ended, Event
+from corral.model.agent_api import AgentProfile, AgentTask, Command, End, HangUp, Leave, Line
+from corral.model.events import Ended, Event
 
 TASK = AgentTask(prompt="do it", workspace="/w", home="/home/agent")
 RECORDED = Path(__file__).parent / "recorded"  # lines alone

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask, Cancel, End, HangUp, Leave, Line, McpServer, Steer
 from corral.agents.protocol import Conversation, Listens
-from corral.errors import BadRequest
-from corral.events import (
+from corral.model import Tokens
+from corral.model.agent_api import AgentProfile, AgentTask, Cancel, End, HangUp, Leave, Line, McpServer, Steer
+from corral.model.errors import BadRequest
+from corral.model.events import (
     Asked,
     CalledTool,
     Changed,
@@ -26,7 +27,6 @@ from corral.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model import Tokens
 from tests.agents.reading import TASK, kind, recorded, start
 
 READY = [

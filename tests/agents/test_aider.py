@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.events import Changed, Ended, Said, Spent
 from corral.model import Tokens
+from corral.model.events import Changed, Ended, Said, Spent
 from tests.agents.reading import kind, recorded, start, told
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.adapter import AgentProfile, AgentTask, End
 from corral.agents.api import Anthropic, Google, OpenAI
-from corral.agents.own_loop import OwnLoop
-from corral.errors import BadRequest
-from corral.events import Ended, Said, Spent, Unparsed
+from corral.agents.formats.own_loop import OwnLoop
 from corral.model import Failure, Tokens
+from corral.model.agent_api import AgentProfile, AgentTask, End
+from corral.model.errors import BadRequest
+from corral.model.events import Ended, Said, Spent, Unparsed
 from tests.agents.reading import TASK
 
 ALL = [

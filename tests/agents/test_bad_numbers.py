@@ -7,9 +7,9 @@ import re
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, End, HangUp, Leave, Line
-from corral.events import DECODER, Ended, Event, Filled, Spent
 from corral.model import ENCODER, Tokens
+from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
+from corral.model.events import DECODER, Ended, Event, Filled, Spent
 from corral.model.numbers import MOST_TOKENS, MOST_USD
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
 

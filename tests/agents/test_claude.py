@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from corral.adapter import AgentProfile, AgentTask, End, HangUp, Line, Steer
 from corral.agents.claude import Claude, ClaudeConversation, reader
-from corral.events import (
+from corral.model import Tokens
+from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Line, Steer
+from corral.model.events import (
     CalledTool,
     Changed,
     Ended,
@@ -20,7 +21,6 @@ from corral.events import (
     ToolReturned,
     Unparsed,
 )
-from corral.model import Tokens
 from tests.agents.reading import start, told
 
 RECORDED = [

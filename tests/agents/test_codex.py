@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
 from corral.model import Tokens
+from corral.model.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
 from tests.agents.reading import TASK, ended, kind, recorded, start, told
 
 

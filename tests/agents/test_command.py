@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, End
 from corral.agents.protocol import Answers, Listens
 from corral.config.error_patterns import wrong_with
-from corral.events import Ended, Limited
+from corral.model.agent_api import AgentProfile, End
+from corral.model.events import Ended, Limited
 from tests.agents.reading import TASK
 
 ERRORS = {"rate_limit": "429|rate limit", "network": r"connection \w+ by peer", "auth": "log ?in"}

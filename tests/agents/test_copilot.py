@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.events import CalledTool, Changed, Ended, Said, Started, ToolReturned
+from corral.model.events import CalledTool, Changed, Ended, Said, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_0561f2c9950541e0bb38_0", "call_54ef3f0e5d9542e49617_0"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
+from corral.model.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "write_file__call_4c5935e1faa341aa8949_0", "run_shell_command__call_c49b03e5816d45f193b1_0"

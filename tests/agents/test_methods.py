@@ -3,11 +3,11 @@
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, Method
 from corral.agents.acp import Acp
 from corral.agents.api import Anthropic, Google, OpenAI
 from corral.agents.claude import Claude
-from corral.errors import BadRequest
+from corral.model.agent_api import AgentProfile, Method
+from corral.model.errors import BadRequest
 
 
 @pytest.mark.parametrize(

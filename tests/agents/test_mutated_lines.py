@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from corral import agents
-from corral.adapter import AgentProfile, End, HangUp, Leave, Line
-from corral.events import DECODER, Event
 from corral.model import ENCODER
+from corral.model.agent_api import AgentProfile, End, HangUp, Leave, Line
+from corral.model.events import DECODER, Event
 from tests.agents.reading import RECORDED, RECORDINGS, TASK, recorded, recording
 from tests.rig.tries import tries
 

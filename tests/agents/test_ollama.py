@@ -1,7 +1,7 @@
 """How our own loop is started for ollama."""
 
-from corral.adapter import AgentProfile, AgentTask
 from corral.agents.ollama import Ollama
+from corral.model.agent_api import AgentProfile, AgentTask
 
 TASK = AgentTask(prompt="do it", workspace="/w", home="/h", model="qwen2.5-coder:32b")
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
+from corral.model.errors import BadRequest
+from corral.model.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_01015f93f107414788e7_0", "call_acd90b9f67ff440b9674_0"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from corral.errors import BadRequest
-from corral.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
+from corral.model.errors import BadRequest
+from corral.model.events import CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_96c28b6fed71404386d7_0", "call_4430e5b942ef40219617_0"

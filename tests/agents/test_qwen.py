@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from corral.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from corral.model import Tokens
+from corral.model.events import CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned
 from tests.agents.reading import ended, kind, recorded, start, told
 
 WRITE, RUN = "call_7da90305a7fb429c8ef9_0", "call_bb14bea5b24c40f5a8c1_0"

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral import agents
-from corral.adapter import AgentProfile, AgentTask, End, HangUp, Leave, Line
 from corral.agents.protocol import Conversation
-from corral.events import DECODER, Event
 from corral.model import ENCODER
+from corral.model.agent_api import AgentProfile, AgentTask, End, HangUp, Leave, Line
+from corral.model.events import DECODER, Event
 from tests.agents.reading import TASK, recorded
 from tests.agents.test_claude import RECORDED
 from tests.rig.tries import tries

@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.agents.trouble import error_class, failed, no_result, own_retries, status_in
-from corral.events import Ended, Limited
+from corral.agents.formats.error_words import error_class, failed, no_result, own_retries, status_in
+from corral.model.events import Ended, Limited
 
 
 @pytest.mark.parametrize(

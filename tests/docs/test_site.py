@@ -8,8 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from corral import events, model, player
-from corral.events import Event
+from corral import model
+from corral.boxed import player
+from corral.model import events
+from corral.model.events import Event
 from tests.docs.pages import PAGES, ROOT
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.config.shapes import Config, Defaults
-from corral.engine.planning.findings import Findings
-from corral.engine.planning.flowing import build
-from corral.flow import IDLE_SECONDS, TIMEOUT_SECONDS
+from corral.config.settings import Config, Defaults
+from corral.engine.planning.build_flow import build
+from corral.engine.planning.problems import Findings
 from corral.model import Request
+from corral.model.flow import IDLE_SECONDS, TIMEOUT_SECONDS
 
 SETTINGS = Config(defaults=Defaults(timeout="10m", idle="5m"))
 

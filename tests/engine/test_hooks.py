@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.adapter import Hook
-from corral.config.places import fingerprint
-from corral.engine.workplace import hooks
-from corral.errors import Blocked
+from corral.attempt import hooks
+from corral.config.paths import fingerprint
+from corral.model.agent_api import Hook
+from corral.model.errors import Blocked
 
 
 def test_a_hook_that_changed_while_a_run_goes_on_is_not_started(tmp_path: Path) -> None:

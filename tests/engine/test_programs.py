@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.adapter import AgentProfile, Command
-from corral.config.shapes import Config
-from corral.engine.planning import trying
-from corral.engine.planning.findings import Findings
-from corral.engine.planning.programs import Surroundings, refuse_missing
-from corral.engine.workplace.outfit import outfit
-from corral.errors import BadRequest
-from corral.flow import AgentChoice, Flow, Node, Task
-from corral.world.sandbox import visible
-from corral.world.sandbox.visible import Shown
+from corral.config.settings import Config
+from corral.engine.planning import preflight
+from corral.engine.planning.hidden_programs import Surroundings, refuse_missing
+from corral.engine.planning.problems import Findings
+from corral.machines.resolved_agent import outfit
+from corral.model.agent_api import AgentProfile, Command
+from corral.model.errors import BadRequest
+from corral.model.flow import AgentChoice, Flow, Node, Task
+from corral.world.sandbox import program_files
+from corral.world.sandbox.program_files import Shown
 from tests.rig.elsewhere import Elsewhere
 
-SYSTEM_PATH = ":".join(visible.SYSTEM_PATH)
+SYSTEM_PATH = ":".join(program_files.SYSTEM_PATH)
 READ = re.compile(r"--read (\S+?)(?=,|\s)")
 
 
@@ -128,10 +128,10 @@ def test_the_python_that_runs_this_is_found_whole(around: Surroundings) -> None:
 
 def test_links_of_the_system_are_in_every_box(around: Surroundings) -> None:
     linked = [path for path in Path("/usr/bin").iterdir() if path.is_symlink()]
-    behind = [path for path in linked if path.readlink().is_relative_to(visible.ALTERNATIVES) and path.exists()]
+    behind = [path for path in linked if path.readlink().is_relative_to(program_files.ALTERNATIVES) and path.exists()]
     for program in behind:
         refuse_missing("--check", str(program), around)
-        assert not [path for path in visible.needs(program, {}) if path.is_relative_to("/etc")]
+        assert not [path for path in program_files.needs(program, {}) if path.is_relative_to("/etc")]
 
 
 def test_a_long_script_of_an_agent_is_no_name_of_a_file(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_check_that_changes_path_is_left_to_the_run(tmp_path: Path, check: str
     def tried(check: str) -> None:
         task = Task(prompt="x", checks=(check,))
         flow = Flow(name="f", strategy="single", nodes=(Node(id="main", task=task, agent=AgentChoice("x")),))
-        trying.checks(flow, Config(), tmp_path, Findings(None))
+        preflight.checks(flow, Config(), tmp_path, Findings(None))
 
     tried(check)
     with pytest.raises(BadRequest, match="there is no program `mytool`"):

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from corral.engine.paying.purse import Purse, Terms
-from corral.flow import Task
+from corral.attempt.budget import Purse, Terms
 from corral.model import Attempt, AttemptRecord, Cost, Tokens
-from corral.money import Budget, Limit
-from corral.world import custody
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.model.flow import Task
+from corral.model.money import Budget, Limit
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 
 UNKNOWN = Terms(budget=Budget(unknown_cost_usd=1.0), names_cost=True)
 
@@ -48,7 +48,7 @@ def test_an_unknown_cost_stays_reserved_after_a_kill(store: Store) -> None:
     after, record = purse(store)
     after.asked_nobody = lambda: True  # as a new host has it
     assert end(after, record) == Cost(None, "unknown", 1.0)
-    line = Ledger(store, custody.alive).line("r-1")
+    line = Ledger(store, process_identity.alive).line("r-1")
     assert line is not None
     assert (line.spent, line.reserved) == (0.0, 1.0)
 
@@ -86,7 +86,7 @@ def test_requests_to_a_model_that_runs_here_need_no_price(store: Store) -> None:
 def test_a_ledger_that_lags_behind_disputes_nothing(store: Store) -> None:
     found, record = purse(store)
     asyncio.run(found.open(UNKNOWN, "/r"))
-    Ledger(store, custody.alive).spend("r-1", 0.1, "metered")
+    Ledger(store, process_identity.alive).spend("r-1", 0.1, "metered")
     record.attempt.cost = Cost(0.5, "reported")
     assert end(found, record) == Cost(0.5, "reported")
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.paying.raises import needed_usd
-from corral.flow import AgentChoice, Flow, Node, Task
+from corral.attempt.raises import needed_usd
 from corral.model import RunPlan, RunRecord
-from corral.money import Line
-from corral.world import custody
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Flow, Node, Task
+from corral.model.money import Line
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 
 
 def test_items_count_and_not_their_node_nor_what_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +22,8 @@ def test_items_count_and_not_their_node_nor_what_is_at_work(tmp_path: Path, monk
     store.add_run(RunRecord(id="r", status="running", reason=None, plan=plan, created=1.0))
     store.add_nodes("r", ["a.0", "a.1", "a.2"])
     assert needed_usd(store, "r") == 3.0
-    line = Line(attempt="r-1", run="r", node="a.0", agent="pay", repo="/r", owner=custody.me(), reserved=1.0, at=1.0)
-    assert Ledger(store, custody.alive).reserve(line, []) is None
+    line = Line(
+        attempt="r-1", run="r", node="a.0", agent="pay", repo="/r", owner=process_identity.me(), reserved=1.0, at=1.0
+    )
+    assert Ledger(store, process_identity.alive).reserve(line, []) is None
     assert needed_usd(store, "r") == 2.0  # what is reserved for one at work counts already

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.host import Host
-from corral.engine.proof import checking
-from corral.flow import Flow, Node, Task
+from corral.machines import checks as checking
+from corral.machines.host import Host
 from corral.model import Level, RunPlan, Seen
-from corral.world.git import Repository
+from corral.model.flow import Flow, Node, Task
+from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
 FILES = {

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from corral.engine.paying.request_count import RequestCount
-from corral.world.proxy.door import Refused
+from corral.machines.request_count import RequestCount
+from corral.world.proxy.listener import Refused
 
 
 def test_never_more_than_the_limit_pass_at_once_or_after_each_other() -> None:

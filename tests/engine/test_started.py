@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.config.places import fingerprint
-from corral.config.started import MOST_FILES, started_files
+from corral.config.paths import fingerprint
+from corral.config.started_files import MOST_FILES, started_files
 
 COMMANDS = {
     "a hook": ('[[hooks]]\non = "before_start"\nrun = "./x.sh"\n', "x.sh"),

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from corral.engine.engine import Engine
-from corral.engine.looking import document
-from corral.errors import BadRequest, CorralError, StoreTrouble
-from corral.flow import AgentChoice, Task
+from corral.engine.views import run_document
 from corral.model import RunPlan, RunRecord
-from corral.rules import strategies
-from corral.world import custody, locks
+from corral.model.errors import BadRequest, CorralError, StoreTrouble
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.store.sqlite import slots
+from corral.store.sqlite.children import Child, Lineage
+from corral.store.sqlite.slots import Mine
+from corral.world import locks, process_identity
 from corral.world.locks import LockHeld, locked
-from corral.world.store import slots
-from corral.world.store.children import Child, Lineage
-from corral.world.store.slots import Mine
 from tests.rig.waiting import until
 
 PLAN = RunPlan(
@@ -74,14 +74,14 @@ def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
 
 def test_a_lease_from_before_the_clock_was_set_back_is_out(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 3600)
-    assert "does not answer" in (document.build(engine.store, "aaa1").reason or "")
+    assert "does not answer" in (run_document.build(engine.store, "aaa1").reason or "")
     engine.drives.own("aaa1")
     assert (engine.store.run("aaa1").owner, engine.store.epoch("aaa1")) == (engine.owner, 2)
 
 
 def test_a_silent_owner_is_named_where_a_run_is_shown(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, -1)
-    assert "does not answer" in (document.build(engine.store, "aaa1").reason or "")
+    assert "does not answer" in (run_document.build(engine.store, "aaa1").reason or "")
 
 
 def test_what_an_earlier_owner_holds_is_freed(engine: Engine) -> None:
@@ -171,7 +171,7 @@ def test_a_holder_that_does_not_release_a_lock_is_named_and_not_waited_for_witho
     said: list[str] = []
     with stopped(HOLDS_LOCK, tmp_path / "lock") as pid:
         os.kill(pid, signal.SIGCONT)  # it hangs, but is not suspended
-        until(lambda: not custody.suspended(pid), "it continues")
+        until(lambda: not process_identity.suspended(pid), "it continues")
         with pytest.raises(LockHeld, match=f"process {pid} ") as raised:
             wait_for_lock(tmp_path / "lock", said.append, holder_seconds=0.5)
     assert f"kill {pid}" in raised.value.hint
@@ -194,7 +194,7 @@ def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path:
                 engine.drives.own("aaa1", force=True)
             with locks.waits(locks.Waiting(print, engine.drives.end_suspended)):
                 wait_for_lock(tmp_path / "lock", print)
-            assert not custody.started_at(pid)
+            assert not process_identity.started_at(pid)
 
 
 def test_a_lock_passed_on_to_a_program_names_that_program(tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_a_lock_passed_on_to_a_program_names_that_program(tmp_path: Path) -> Non
     )
     with stopped(passes_on, tmp_path / "lock") as pid:
         child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
-    until(lambda: not custody.started_at(pid), "the first holder is gone")
-    assert custody.lock_holder(tmp_path / "lock") == child
-    assert custody.program_of(child) == "sleep"
+    until(lambda: not process_identity.started_at(pid), "the first holder is gone")
+    assert process_identity.lock_holder(tmp_path / "lock") == child
+    assert process_identity.program_of(child) == "sleep"
     os.kill(child, signal.SIGKILL)
 
 

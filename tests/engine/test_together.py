@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from corral.engine.together import together
+from corral.world.concurrent import together
 
 
 def test_the_other_is_at_its_end_when_one_fails() -> None:

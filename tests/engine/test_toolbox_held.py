@@ -7,16 +7,16 @@ import threading
 import tracemalloc
 from pathlib import Path
 
+from corral.attempt.events import Recorder
+from corral.attempt.toolbox.context import Family, Office
+from corral.attempt.toolbox.toolbox import Toolbox
 from corral.engine.engine import Engine
-from corral.engine.host import Host
-from corral.engine.talk.office import Family, Office
-from corral.engine.talk.recorder import Recorder
-from corral.engine.talk.toolbox import Toolbox
-from corral.flow import Flow, Node, Task
+from corral.machines.host import Host
 from corral.model import Attempt, AttemptRecord, RunPlan
-from corral.world.git import Repository
-from corral.world.proxy.rpc import RpcDoor
-from corral.world.store.sqlite import Store
+from corral.model.flow import Flow, Node, Task
+from corral.store.sqlite.store import Store
+from corral.world.git.repository import Repository
+from corral.world.proxy.json_rpc import RpcDoor
 
 MANY, MOST_BYTES = 300, 16 << 10
 

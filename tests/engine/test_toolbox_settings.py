@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, person_file
-from corral.errors import BadRequest
+from corral.config import loader
+from corral.config.paths import REPOSITORY_FILE, person_file
 from corral.model import ToolboxRules
+from corral.model.errors import BadRequest
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def rules(repo: Path, mine: str = "", theirs: str = "") -> ToolboxRules:
     person_file().write_text(mine)
     (repo / REPOSITORY_FILE).write_text(theirs)
-    return reading.load(repo).toolbox
+    return loader.load(repo).toolbox
 
 
 def test_without_a_word_the_limits_hold(repo: Path) -> None:

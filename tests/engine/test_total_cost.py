@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.engine.looking.document import total_cost
+from corral.engine.views.run_document import total_cost
 from corral.model import Attempt, Cost
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from corral.flow import TaskType
+from corral.model.flow import TaskType
 
 Content = str | bytes | None  #: None: the file is deleted; bytes that start with b"->" make a link
 

@@ -5,7 +5,7 @@ import pytest
 
 from corral.frontends.mcp import arguments
 from corral.frontends.web.api.bodies import Submission
-from corral.rules.flows.reading import Known, read_flow
+from corral.rules.flows.reader import Known, read_flow
 
 
 def test_http_and_mcp_take_no_held_out_folder() -> None:

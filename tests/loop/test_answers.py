@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.loop.answers import Answer, Patch, Replace, Whole, parse
-from corral.loop.patch import apply
+from corral.boxed.loop.answer_text import Answer, Patch, Replace, Whole, parse
+from corral.boxed.loop.patch import apply
 
 WHOLE = [
     "FILE: src/a.py\n```python\nx = 1\n```",

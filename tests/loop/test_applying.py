@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from corral.loop.answers import Edit, Patch, Replace, Whole, parse
-from corral.loop.applying import apply
-from corral.loop.patch import Hunk
-from corral.loop.place import Place
+from corral.boxed.loop.answer_text import Edit, Patch, Replace, Whole, parse
+from corral.boxed.loop.apply_changes import apply
+from corral.boxed.loop.patch import Hunk
+from corral.boxed.loop.workspace import Place
 from tests.rig.tries import tries
 
 

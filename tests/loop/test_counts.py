@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.loop.tools import counts
+from corral.boxed.loop.tools import counts
 
 
 @pytest.mark.parametrize(

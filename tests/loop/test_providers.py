@@ -33,8 +33,8 @@ BREAKS_OFF = [
 PROGRAM = """
 import asyncio, json, sys
 from pathlib import Path
-from corral.loop import course
-from corral.loop.settings import read
+from corral.boxed.loop import course
+from corral.boxed.loop.settings import read
 provider, model, variable, path, key, folder, *urls = sys.argv[1:]
 for place, url in enumerate(urls):
     work = Path(folder, str(place))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from corral.loop.place import Place
-from corral.loop.tools import TOOLS, Toolbox, files
-from corral.loop.tools.packages import Packages, command, detect
-from corral.loop.tools.result import Result
+from corral.boxed.loop.tools import TOOLS, Toolbox, files
+from corral.boxed.loop.tools.packages import Packages, command, detect
+from corral.boxed.loop.tools.result import Result
+from corral.boxed.loop.workspace import Place
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corral.config.durations import duration
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 
 
 @pytest.mark.parametrize(

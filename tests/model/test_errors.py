@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.errors import BadRequest, refusal_of, while_driven
+from corral.model.errors import BadRequest, refusal_of, while_driven
 
 
 def unencodable() -> UnicodeEncodeError:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
-from corral.rules import naming, strategies
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.sqlite.store import Store
 from tests.rig.browser import examine_all, looking
 from tests.rig.repository import Repo
 from tests.rig.server import Server
@@ -99,7 +100,7 @@ class House:
                 at = now - 86_400 * 30 + number * 5000
                 flow = strategies.single(Task(prompt=f"task {number} of long ago"), AgentChoice("claude"))
                 plan = RunPlan(flow=flow, repo="/home/me/project", git_dir="/r", base=None, into=None)
-                name = naming.run_id(int(at * 1000), number)
+                name = names.run_id(int(at * 1000), number)
                 status = ENDINGS[number % len(ENDINGS)]
                 store.add_run(RunRecord(id=name, status=status, reason=None, plan=plan, created=at, ended=at + 60))
 

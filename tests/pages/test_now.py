@@ -6,10 +6,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
-from corral.flow import AgentChoice, Task
 from corral.model import RunPlan, RunRecord
-from corral.rules import naming, strategies
-from corral.world.store.sqlite import Store
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes, examine, looking
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
@@ -106,7 +107,7 @@ def test_ten_thousand_runs_are_read_page_by_page(browser: Browser, corral: Corra
         for number in range(10_000):
             flow = strategies.single(Task(prompt=f"task {number}"), AgentChoice("a"))
             plan = RunPlan(flow=flow, repo="/r", git_dir="/r", base=None, into=None)
-            name = naming.run_id(1_700_000_000_000 + number * 1000, number)
+            name = names.run_id(1_700_000_000_000 + number * 1000, number)
             status = "done" if number % 10 else "failed"
             store.add_run(RunRecord(id=name, status=status, reason=None, plan=plan, created=1.7e9 + number))
     with serving(corral, corral.root) as server, looking(browser, server) as eyes:

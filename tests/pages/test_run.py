@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from corral.world.store.children import Child, Lineage
-from corral.world.store.mail import Letter, Mail
-from corral.world.store.sqlite import Store
+from corral.store.sqlite.children import Child, Lineage
+from corral.store.sqlite.mail import Letter, Mail
+from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes, examine
 from tests.rig.repository import Repo
 from tests.rig.server import Server

@@ -5,8 +5,8 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from corral.events import CalledTool, Said, ToolReturned
-from corral.world.store.sqlite import Store
+from corral.model.events import CalledTool, Said, ToolReturned
+from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes
 from tests.rig.repository import Repo
 from tests.rig.server import Server

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from corral.model import Tokens
-from corral.rules.metering import Meter
+from corral.rules.money.metering import Meter
 from corral.world.proxy.egress import Egress
+from corral.world.proxy.json_rpc import RpcDoor
 from corral.world.proxy.provider import Provider
-from corral.world.proxy.rpc import RpcDoor
 from tests.rig.waiting import until
 
 SECONDS = 30.0

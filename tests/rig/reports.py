@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from corral.engine.proof import reporting
+from corral.machines import reporters
 from corral.model import Report
-from corral.world.workspace import Workspace
+from corral.world.workspace.checkout import Workspace
 
 PATH = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
 
@@ -42,7 +42,7 @@ def observed(folder: Path, files: Mapping[str, str], command: str, env: Mapping[
     base = {"PATH": PATH, "HOME": str(folder / "home"), "LANG": "C.UTF-8", "TMPDIR": str(folder), **(env or {})}
 
     async def run() -> Ran:
-        async with reporting.reported(Workspace(tree), folder, None, command) as reporter:
+        async with reporters.reported(Workspace(tree), folder, None, command) as reporter:
             made = {**base, **reporter.env(base)}
             going = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", reporter.command(command), cwd=tree, env=made,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from corral.client import Client
+from corral.frontends.client import Client
 from tests.rig.command import Corral
 
 

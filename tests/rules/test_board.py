@@ -1,8 +1,21 @@
 """How far a run is, from its events alone."""
 
-from corral.events import Asked, CalledTool, Changed, Condensed, Ended, Event, Heard, Limited, Moved, Noted, Said, Spent
-from corral.flow import AgentChoice, Edge, Flow, Node, Task
-from corral.rules.board import Board, Row
+from corral.model.events import (
+    Asked,
+    CalledTool,
+    Changed,
+    Condensed,
+    Ended,
+    Event,
+    Heard,
+    Limited,
+    Moved,
+    Noted,
+    Said,
+    Spent,
+)
+from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.rules.schedule.board import Board, Row
 
 FLOW = Flow(
     name="f",

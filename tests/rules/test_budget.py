@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
-from corral.flow import AgentChoice, Flow, Node, Task
 from corral.model import Cost
-from corral.money import Budget, Expected, Limit, Refusal, Room
-from corral.rules import budget
+from corral.model.flow import AgentChoice, Flow, Node, Task
+from corral.model.money import Budget, Expected, Limit, Refusal, Room
+from corral.rules.money import limits as budget
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
 WHO = budget.Who(run="r", node="main", agent="claude", repo="/r")

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model import Claim
-from corral.rules.claims import Deadlock, deadlocks, in_the_way, overlap, ready, waits_for
-from corral.world import custody
+from corral.rules.text.claims import Deadlock, deadlocks, in_the_way, overlap, ready, waits_for
+from corral.store.sqlite.claims import Asking, Claims
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 from corral.world.locks import locked
-from corral.world.store.claims import Asking, Claims
-from corral.world.store.sqlite import Store
 from tests.rig.tries import tries
 from tests.rig.waiting import until
 
@@ -113,11 +113,11 @@ def test_circles_are_found_exactly_where_there_are_some(graph: dict[str, set[str
 
 
 def who(attempt: str, owner: str | None = None) -> Asking:
-    return Asking(space="w", run="r", attempt=attempt, owner=owner or custody.me())
+    return Asking(space="w", run="r", attempt=attempt, owner=owner or process_identity.me())
 
 
 def claims_of(folder: Path) -> Claims:
-    return Claims(Store(folder), ready, custody.alive)
+    return Claims(Store(folder), ready, process_identity.alive)
 
 
 def test_a_claim_waits_and_is_granted_when_released(tmp_path: Path) -> None:

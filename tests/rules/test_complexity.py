@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.flow import Task, TaskType
-from corral.rules.complexity import Weights, score
+from corral.model.flow import Task, TaskType
+from corral.rules.flows.complexity import Weights, score
 
 
 @pytest.mark.parametrize(

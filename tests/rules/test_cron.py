@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest
-from corral.rules import cron
+from corral.model.errors import BadRequest
+from corral.rules.schedule import cron
 from tests.rig.tries import tries
 
 AT = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)  # a Saturday

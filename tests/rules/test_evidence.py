@@ -3,7 +3,7 @@
 import pytest
 
 from corral.model import CheckResult, Sighting, Tally
-from corral.rules import evidence
+from corral.rules.checks import failures
 
 
 def result(code: int = 1, *failing: str, passed: int = 3, **more: object) -> CheckResult:
@@ -31,29 +31,29 @@ def before(code: int, *failing: str, passed: int = 3, flaky: bool = False) -> Si
 def test_a_failure_is_old_if_the_base_failed_so_too(
     now: CheckResult, then: Sighting, new: tuple[str, ...], old: tuple[str, ...]
 ) -> None:
-    found = evidence.against(now, then)
+    found = failures.against(now, then)
     assert (found.new_failures, found.old_failures, found.before) == (new, old, then)
     assert found.passed == now.passed
 
 
 def test_an_old_failure_is_a_failure_all_the_same() -> None:
-    assert not evidence.against(result(1, "a"), before(1, "a")).passed
+    assert not failures.against(result(1, "a"), before(1, "a")).passed
 
 
 def test_chance_of_the_work_itself_is_not_passed() -> None:
-    flaky = evidence.once_more(result(1, "a"), result(0))
-    judged = evidence.judged_by_chance(evidence.against(flaky, before(0)))
+    flaky = failures.once_more(result(1, "a"), result(0))
+    judged = failures.judged_by_chance(failures.against(flaky, before(0)))
     assert (judged.flaky, judged.passed) == (True, False)
     assert "flaky" in judged.note
 
 
 def test_chance_that_was_there_before_is_passed_and_told() -> None:
-    flaky = evidence.once_more(result(1, "a"), result(0))
-    judged = evidence.judged_by_chance(evidence.against(flaky, before(1, "a", flaky=True)))
+    flaky = failures.once_more(result(1, "a"), result(0))
+    judged = failures.judged_by_chance(failures.against(flaky, before(1, "a", flaky=True)))
     assert (judged.flaky, judged.passed, judged.again and judged.again.exit_code) == (True, True, 1)
-    assert "here as at the base" in (evidence.told(judged) or "")
+    assert "here as at the base" in (failures.told(judged) or "")
 
 
 def test_what_fails_twice_is_no_chance() -> None:
-    twice = evidence.once_more(result(1, "a"), result(1, "a"))
+    twice = failures.once_more(result(1, "a"), result(1, "a"))
     assert (twice.flaky, twice.again and twice.again.exit_code) == (False, 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.rules.flows import filling
+from corral.rules.flows import fill_text
 from corral.rules.flows.expressions import Expression, Wrong
 
 ISSUE: dict[str, Any] = {"output": {"kind": "bug", "exit-code": 3, "in": "x", "list": [1, 2]}, "status": "done"}
@@ -43,8 +43,8 @@ def test_names_with_dashes_and_pythons_own_words_are_names(text: str, value: obj
 
 
 def test_a_text_is_filled_from_a_node_with_a_dash() -> None:
-    assert filling.fill("Fix {{ fetch-issue.output.kind }}-{{issue}}", KNOWN) == "Fix bug-7"
-    assert filling.names("{{fetch-issue.output}} {{nodes.other-one.status}}") == {"fetch-issue", "other-one", "nodes"}
+    assert fill_text.fill("Fix {{ fetch-issue.output.kind }}-{{issue}}", KNOWN) == "Fix bug-7"
+    assert fill_text.names("{{fetch-issue.output}} {{nodes.other-one.status}}") == {"fetch-issue", "other-one", "nodes"}
     assert Expression("fetch-issue.output.exit-code").paths()[0] == ("fetch-issue", "output", "exit-code")
 
 
@@ -86,7 +86,7 @@ def test_every_name_of_a_node_can_be_asked_for(node: str, field: str, value: int
     assert Expression(f"{node}.output.{field} == {value}").holds(known)
     assert Expression(f"len({node}.output) == 1 and not {node}.output.{field} != {value}").holds(known)
     assert Expression(node).names() == {node}
-    assert filling.fill("{{" + node + ".output." + field + "}}", known) == str(value)
+    assert fill_text.fill("{{" + node + ".output." + field + "}}", known) == str(value)
 
 
 @given(some.text(alphabet="ab-_.=!<>&|()[]'\" 01\u01c0\u01c1\u00e9\x00\n", max_size=40))

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.flow import Flow
+from corral.frontends.python.flows import Flow as PythonFlow
 from corral.model import RetryPolicy
-from corral.python_api.flows import Flow as PythonFlow
+from corral.model.flow import Flow
 from corral.rules.flows.items import MOST_ITEMS, combinations
-from corral.rules.flows.published import schema
-from corral.rules.flows.reading import Known, read_flow
+from corral.rules.flows.json_schema import schema
+from corral.rules.flows.reader import Known, read_flow
 from corral.rules.flows.rehearsal import rehearse
 from corral.rules.flows.stubs import read_stubs
-from corral.rules.schedule import Schedule
+from corral.rules.schedule.decide import Schedule
 
 
 def flow(text: str) -> Flow:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.flows.reading import Known, read_flow
+from corral.rules.flows.reader import Known, read_flow
 
 KNOWN = Known(agents=frozenset({"claude", "codex"}), roles=frozenset({"reviewer", "developer"}))
 

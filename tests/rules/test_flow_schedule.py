@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.flow import AgentChoice, Edge, Flow, Kind, Node, Repeat, Task
 from corral.model import OPEN, Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
-from corral.rules.actions import Ask, Expand, Finish, Land, Limits, Settle
-from corral.rules.graph import FAILED
-from corral.rules.lanes import Begin, GoOn, WaitUntil
-from corral.rules.schedule import Schedule
+from corral.model.flow import AgentChoice, Edge, Flow, Kind, Node, Repeat, Task
+from corral.rules.schedule.actions import Ask, Expand, Finish, Land, Limits, Settle
+from corral.rules.schedule.agent_tries import Begin, GoOn, WaitUntil
+from corral.rules.schedule.decide import Schedule
+from corral.rules.schedule.graph import FAILED
 from tests.rig.tries import tries
 
 POLICY = RetryPolicy(most=1, delay_seconds=1.0, total_seconds=1e9)

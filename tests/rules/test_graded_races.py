@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from corral.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.model import (
     GRADES,
     Attempt,
@@ -21,11 +20,13 @@ from corral.model import (
     RetryPolicy,
     Steered,
 )
-from corral.rules import inbox, judging, racing, second_reader, select
-from corral.rules.actions import Action, Choose, Finish, Lower, Settle
-from corral.rules.lanes import Begin
-from corral.rules.racing import Race
-from corral.rules.schedule import Schedule
+from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.rules.race import early_stop, llm_judge, second_reader, select
+from corral.rules.race.early_stop import Race
+from corral.rules.schedule.actions import Action, Choose, Finish, Lower, Settle
+from corral.rules.schedule.agent_tries import Begin
+from corral.rules.schedule.decide import Schedule
+from corral.rules.text import questions
 
 CHECK = CheckResult(command="pytest", exit_code=0, seconds=0.1)
 READER = AgentChoice("reader")
@@ -96,7 +97,7 @@ def test_an_unharmed_tie_waits_for_the_user() -> None:
     [action] = decided(race_node(), [over(1, 0, insertions=90), over(2, 1, insertions=1)])
     assert isinstance(action, Choose)
     assert [each.id for each in action.attempts] == ["r-1", "r-2"]
-    asked = inbox.choice(("r", "n"), action.attempts, 99.0)
+    asked = questions.choice(("r", "n"), action.attempts, 99.0)
     assert asked.choices == ("r-1", "r-2", "none")
     assert (asked.default, asked.deadline, asked.about) == ("none", 99.0, "choice")
     assert asked.text == "none is proven better: choose one of r-1 (agent1), r-2 (agent2)"
@@ -150,7 +151,7 @@ def judge_record(number: int, lane: int, shown: tuple[str, ...], order: str) -> 
 def test_a_judge_breaks_a_tie_and_one_that_wavers_does_not() -> None:
     node, records = race_node(judge=AgentChoice("judge")), [over(1, 0), over(2, 1, insertions=1)]
     first = decided(node, records)
-    assert [each.lane for each in first if isinstance(each, Begin)] == list(judging.LANES)
+    assert [each.lane for each in first if isinstance(each, Begin)] == list(llm_judge.LANES)
     sure = [judge_record(3, -1, ("r-1", "r-2"), "AB"), judge_record(4, -2, ("r-2", "r-1"), "BA")]
     assert settled(decided(node, [*records, *sure])).winner == "r-1", "the larger one, by its word"
     wavers = [judge_record(3, -1, ("r-1", "r-2"), "AB"), judge_record(4, -2, ("r-2", "r-1"), "AB")]
@@ -166,16 +167,16 @@ def record(number: int, **more: object) -> AttemptRecord:
 
 def test_rivals_are_stopped_only_where_they_cannot_reach_a_better_grade() -> None:
     near = Race(over=[attempt(1, "unharmed")], at_work=[record(2)], budget_usd=1.0, spent_usd=0.9)
-    assert racing.to_stop(near) == {}, "it may become proven"
-    assert sorted(racing.to_stop(structs.replace(near, over=[attempt(1, "proven")]))) == ["r-2"]
-    assert sorted(racing.to_stop(structs.replace(near, over=[attempt(1, "held-out")]))) == ["r-2"]
+    assert early_stop.to_stop(near) == {}, "it may become proven"
+    assert sorted(early_stop.to_stop(structs.replace(near, over=[attempt(1, "proven")]))) == ["r-2"]
+    assert sorted(early_stop.to_stop(structs.replace(near, over=[attempt(1, "held-out")]))) == ["r-2"]
     unchecked = structs.replace(near, over=[attempt(1, "unchecked")], grade="unchecked")
-    assert racing.to_stop(unchecked) == {"r-2": "r-1 is unchecked, and $0.9 of $1 are spent"}
+    assert early_stop.to_stop(unchecked) == {"r-2": "r-1 is unchecked, and $0.9 of $1 are spent"}
 
 
 def test_no_rival_of_an_unharmed_one_is_stopped_for_its_cost() -> None:
     spent = record(2, cost=Cost(9.0))
-    assert racing.to_stop(Race(over=[attempt(1, insertions=0)], at_work=[spent])) == {}
+    assert early_stop.to_stop(Race(over=[attempt(1, insertions=0)], at_work=[spent])) == {}
 
 
 # --- the second reader

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from corral.model import CheckResult, Doubt, Report, Seen, Steered, Tally
 from corral.model.evidence import Outcome
-from corral.rules import grading, held_out_runs, id_changes
-from corral.rules.grading import Ran, Work
+from corral.rules.checks import grading, held_out_runs, id_changes
+from corral.rules.checks.grading import Ran, Work
 
 CHECK = "pytest -q"
 CONFTEST = Steered(path="conftest.py", how="removed", why="runner configuration")

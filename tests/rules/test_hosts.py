@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest
-from corral.rules import hosts
+from corral.model.errors import BadRequest
+from corral.rules.scope import hosts
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.flow import Edge, Flow, Node, Task
+from corral.model.flow import Edge, Flow, Node, Task
 from corral.rules.flows import drawing
 from corral.rules.flows.layout import picture
 from tests.rig.tries import tries

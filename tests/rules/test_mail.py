@@ -2,9 +2,9 @@
 
 import pytest
 
-from corral.errors import BadRequest
-from corral.rules import mail
-from corral.rules.mail import Box, Circle, Place
+from corral.model.errors import BadRequest
+from corral.rules.context import mail
+from corral.rules.context.mail import Box, Circle, Place
 
 PLACES = (
     Place(node="design", over=True),

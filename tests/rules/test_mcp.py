@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest
-from corral.rules import mcp, tools
-from corral.rules.mcp import Answer, Call, Server
+from corral.model.errors import BadRequest
+from corral.rules.context import mcp, tools
+from corral.rules.context.mcp import Answer, Call, Server
 
 SERVER = Server("corral", "1", "what it is for", tools.listed())
 

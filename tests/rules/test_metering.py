@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model import Tokens
-from corral.rules import metering
-from corral.rules.metering import Meter
+from corral.rules.money import metering
+from corral.rules.money.metering import Meter
 from tests.rig.tries import tries
 
 EVENTS, LINES, JSON = "text/event-stream", "application/x-ndjson", "application/json"

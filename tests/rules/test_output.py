@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.events import Ended
-from corral.rules import output, schemas
+from corral.model.events import Ended
+from corral.rules.flows import output, schemas
 
 VERDICT: dict[str, Any] = {
     "type": "object",

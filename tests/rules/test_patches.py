@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.patches import Block, Line, blocks, parse
-from corral.rules.wording import changed_words
+from corral.rules.merge.changed_words import changed_words
+from corral.rules.merge.patches import Block, Line, blocks, parse
 from tests.rig.repository import Repo
 
 TEXT = st.lists(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.config.money import price_list
-from corral.errors import BadRequest
-from corral.events import Spent, Started
 from corral.model import Tokens
-from corral.money import Price, PriceFile, PriceList, Tier
-from corral.rules.prices import Prices
+from corral.model.errors import BadRequest
+from corral.model.events import Spent, Started
+from corral.model.money import Price, PriceFile, PriceList, Tier
+from corral.rules.money.prices import Prices
 from tests.agents.reading import RECORDINGS, recording, told
 
 NOW = 1_794_800_000.0

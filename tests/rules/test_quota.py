@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules import quota
+from corral.rules.money import quota
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 HERE = timezone(timedelta(hours=2))  # of this machine

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.events import Said
-from corral.rules.redact import LONGEST_SHAPE, SHORTEST, Redactor, Stream, _forms, likely
-from corral.rules.sieve import sieve
+from corral.model.events import Said
+from corral.rules.text.multi_search import sieve
+from corral.rules.text.redact import LONGEST_SHAPE, SHORTEST, Redactor, Stream, _forms, likely
 from tests.rig.tries import tries
 
 SECRET = 'hunter2/with+odd "signs" & ünïcode'

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.reduce import HOWS, How, Part, Reduced, reduce
+from corral.rules.schedule.reduce import HOWS, How, Part, Reduced, reduce
 
 
 def parts(*outputs: Any) -> list[Part]:

@@ -3,10 +3,10 @@
 import pytest
 
 from corral.model import ErrorClass, Failure
-from corral.rules import hosts
-from corral.rules.api_paths import api_paths
-from corral.rules.judge import Verdict
-from corral.rules.refusals import Refusal, of_refusals
+from corral.rules.checks.verdict import Verdict
+from corral.rules.scope import hosts
+from corral.rules.scope.api_paths import api_paths
+from corral.rules.scope.refusals import Refusal, of_refusals
 
 RULE = hosts.read(("example.org",))
 

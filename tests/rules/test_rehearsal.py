@@ -2,12 +2,12 @@
 
 import pytest
 
-from corral.errors import BadRequest
-from corral.flow import Flow
-from corral.rules.flows.reading import Known, read_flow
+from corral.model.errors import BadRequest
+from corral.model.flow import Flow
+from corral.rules.flows.reader import Known, read_flow
 from corral.rules.flows.rehearsal import Rehearsal, rehearse
+from corral.rules.flows.strategies import approved
 from corral.rules.flows.stubs import read_stubs
-from corral.rules.strategies import approved
 
 TEXT = """
 nodes:

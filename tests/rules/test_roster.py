@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from corral.rules.flows.tree import Place
-from corral.rules.roster import Listed, read, toml
+from corral.rules.text.agents_yaml import Listed, read, toml
 
 TEXT = some.text(alphabet=some.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1)
 

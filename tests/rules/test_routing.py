@@ -1,8 +1,8 @@
 """Which agent gets a task: rules first, then what went well before, then what is known of agents."""
 
-from corral.flow import Task
 from corral.model import RoutingRule, TrackRecord
-from corral.rules.routing import Knowledge, route
+from corral.model.flow import Task
+from corral.rules.flows.routing import Knowledge, route
 
 SIMPLE = Task(prompt="mend a typo", type="documentation")
 LARGE = Task(prompt="design and migrate the architecture", type="architecture", files=("a.py", "b.py"))

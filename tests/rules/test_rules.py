@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.events import Ended
-from corral.flow import Task
 from corral.model import Attempt, CheckResult, ErrorClass, Failure, RetryPolicy, Status
-from corral.rules import judge, naming, prompt, retry
+from corral.model.events import Ended
+from corral.model.flow import Task
+from corral.rules.checks import verdict as judge
+from corral.rules.context import prompt
+from corral.rules.schedule import retry
+from corral.rules.text import names
 
 
 @given(st.integers(1_790_000_000_000, 2_500_000_000_000), st.integers(1, 10_000), st.integers(0), st.integers(0))
 def test_ids_sort_by_time(milliseconds: int, later: int, one: int, other: int) -> None:
-    first, second = naming.run_id(milliseconds, one), naming.run_id(milliseconds + later, other)
+    first, second = names.run_id(milliseconds, one), names.run_id(milliseconds + later, other)
     assert first < second
     assert len(first) == 12
 

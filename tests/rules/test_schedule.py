@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.model import Attempt, AttemptRecord, Failure, NodeState, RetryPolicy, Status
-from corral.rules.actions import Action, Finish, Settle
-from corral.rules.lanes import Begin, GoOn, Park, WaitUntil, taken
-from corral.rules.schedule import Schedule
+from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
+from corral.rules.schedule.actions import Action, Finish, Settle
+from corral.rules.schedule.agent_tries import Begin, GoOn, Park, WaitUntil, taken
+from corral.rules.schedule.decide import Schedule
 from tests.rig.tries import tries
 
 OUTCOMES: list[tuple[Status, str | None]] = [

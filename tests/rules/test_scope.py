@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest
 from corral.model import Net, PathRules, Scope, ScopeSource, ScopeTable
-from corral.rules import hosts, net
-from corral.rules.explain import explain
-from corral.rules.globs import glob
-from corral.rules.place import place_of, readable, top, writable
-from corral.rules.scope import Effective, effective, named, narrow, outside
+from corral.model.errors import BadRequest
+from corral.rules.scope import hosts, net
+from corral.rules.scope.explain import explain
+from corral.rules.scope.globs import glob
+from corral.rules.scope.matcher import place_of, readable, top, writable
+from corral.rules.scope.scope import Effective, effective, named, narrow, outside
 from tests.rig.tries import tries
 
 HOME = "/home/ada"

@@ -19,9 +19,9 @@ from corral.model import (
     Tally,
     Violation,
 )
-from corral.rules import racing, select
-from corral.rules.racing import Race
-from corral.rules.select import BY, How
+from corral.rules.race import early_stop, select
+from corral.rules.race.early_stop import Race
+from corral.rules.race.select import BY, How
 
 checks = st.builds(
     CheckResult,
@@ -97,7 +97,7 @@ def test_who_is_stopped_could_not_have_won(group: list[Attempt], other: Attempt,
     scored = any(each.scores or each.votes for each in [*over, other])
     at_work = AttemptRecord(attempt=other, run="run", node="n")
     race = Race(over=over, at_work=[at_work], how=how, scored=scored)
-    if racing.to_stop(race) and how != "first":
+    if early_stop.to_stop(race) and how != "first":
         arrived = structs.replace(other, checks=(), status="done")
         assert select.rank([*over, arrived], how).winner != other.id
 
@@ -173,27 +173,27 @@ def record(number: int, **more: object) -> AttemptRecord:
 
 def test_the_first_that_is_proven_ends_the_race_if_that_was_asked_for() -> None:
     race = Race(over=[attempt(1)], at_work=[record(2), record(3)], how="first", now=5.0)
-    assert sorted(racing.to_stop(race)) == ["r-2", "r-3"]
-    assert racing.to_stop(structs.replace(race, over=[attempt(1, status="failed")])) == {}
+    assert sorted(early_stop.to_stop(race)) == ["r-2", "r-3"]
+    assert early_stop.to_stop(structs.replace(race, over=[attempt(1, status="failed")])) == {}
 
 
 def test_by_evidence_others_go_on_while_they_might_be_better() -> None:
-    assert racing.to_stop(Race(over=[attempt(1)], at_work=[record(2)], now=5.0)) == {}
+    assert early_stop.to_stop(Race(over=[attempt(1)], at_work=[record(2)], now=5.0)) == {}
 
 
 def test_who_wrote_outside_its_scope_cannot_win_any_more() -> None:
     strayed = record(2, sandbox=SandboxReport(violations=(Violation("write", "x"),)))
-    assert sorted(racing.to_stop(Race(over=[attempt(1)], at_work=[strayed, record(3)]))) == ["r-2"]
+    assert sorted(early_stop.to_stop(Race(over=[attempt(1)], at_work=[strayed, record(3)]))) == ["r-2"]
 
 
 def test_who_has_cost_more_cannot_be_the_cheapest() -> None:
     race = Race(over=[attempt(1, cost=Cost(0.2))], at_work=[record(2, cost=Cost(0.3)), record(3)], how="cheapest")
-    assert sorted(racing.to_stop(race)) == ["r-2"]
+    assert sorted(early_stop.to_stop(race)) == ["r-2"]
 
 
 def test_a_budget_that_nears_its_end_ends_the_race_once_something_is_proven() -> None:
     race = Race(over=[attempt(1)], at_work=[record(2)], budget_usd=1.0, spent_usd=0.79)
-    assert racing.to_stop(race) == {}
+    assert early_stop.to_stop(race) == {}
     near = structs.replace(race, spent_usd=0.8)
-    assert sorted(racing.to_stop(near)) == ["r-2"]
-    assert racing.to_stop(structs.replace(near, over=[])) == {}
+    assert sorted(early_stop.to_stop(near)) == ["r-2"]
+    assert early_stop.to_stop(structs.replace(near, over=[])) == {}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model import SlotHeld, SlotLimits, SlotWant
-from corral.rules.shares import share
+from corral.rules.schedule.fair_slots import share
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 FEW = st.none() | st.integers(1, 5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.shell_commands import of_words, starts, tokenize
+from corral.rules.checks.shell_commands import of_words, starts, tokenize
 
 
 def words(text: str) -> list[str]:

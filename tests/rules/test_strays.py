@@ -2,13 +2,13 @@
 
 import pytest
 
-from corral.rules import secrets
-from corral.rules.strays import Grounds, strays
+from corral.rules.scope import secret_paths
+from corral.rules.scope.foreign_paths import Grounds, strays
 
 GROUNDS = Grounds(
     own=("/state/workspaces/r-1",),
     others=("/home/ann/shop", "/state"),
-    secrets=secrets.patterns("/home/ann"),
+    secrets=secret_paths.patterns("/home/ann"),
     homes=("/home/ann",),
 )
 

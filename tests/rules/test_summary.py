@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.events import (
+from corral.model import CheckResult, Failure
+from corral.model.events import (
     Asked,
     CalledTool,
     Changed,
@@ -19,9 +20,8 @@ from corral.events import (
     Step,
     ToolReturned,
 )
-from corral.flow import Task
-from corral.model import CheckResult, Failure
-from corral.rules import prompt, summary
+from corral.model.flow import Task
+from corral.rules.context import prompt, summary
 
 TASK = Task(prompt="Port the parser to Rust.", files=("src/parser.py",), checks=("pytest -q",), read_only=True)
 STORY: list[Event] = [

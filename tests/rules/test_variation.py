@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from corral.model import Attempt, Evidence
-from corral.rules import select, variation
-from corral.rules.variation import Answer
-from corral.rules.varied_calls import MOST_CALLS, Call, found_in, modules, varied, with_own
+from corral.rules.race import select, variation
+from corral.rules.race.variation import Answer
+from corral.rules.race.varied_calls import MOST_CALLS, Call, found_in, modules, varied, with_own
 
 RIGHT = "def add(a, b):\n    return a + b\n"
 KNOWN = "def add(a, b):\n    return {(1, 2): 3}.get((a, b), 0)\n"

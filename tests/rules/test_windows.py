@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.rules.windows import back_at, windows
+from corral.rules.money.quota_headers import back_at, windows
 
 NOW = 1_790_000_000.0
 

@@ -4,9 +4,9 @@ import contextlib
 import multiprocessing
 from pathlib import Path
 
-from corral.money import QuotaWindow
-from corral.world.store import accounts
-from corral.world.store.sqlite import Store
+from corral.model.money import QuotaWindow
+from corral.store.sqlite import accounts
+from corral.store.sqlite.store import Store
 
 NOW = 1_790_000_000.0
 

@@ -9,7 +9,7 @@ from corral.model import Level
 from corral.world import process
 from corral.world.sandbox import cgroup, container, remedies, seatbelt
 from corral.world.sandbox.confine import confine
-from corral.world.sandbox.links import dangerous_links
+from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.probe import at_least
 from tests.rig.boxes import box_in, run_in
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.world import collecting
-from corral.world.git import Repository
-from corral.world.workspace import DROPPINGS, Workspace
+from corral.world.git import collect
+from corral.world.git.repository import Repository
+from corral.world.workspace.checkout import DROPPINGS, Workspace
 from tests.rig.repository import GIT_ENV, Repo
 
 
@@ -25,12 +25,10 @@ class Place:
 
     def collected(self, script: str) -> tuple[list[str], list[str]]:
         """Let an agent do this and collect; return which files its work has, and the refs beside it."""
-        for argv in (["sh", "-c", script], collecting.collect_command(self.made, "words", self.base, self.out)):
+        for argv in (["sh", "-c", script], collect.collect_command(self.made, "words", self.base, self.out)):
             subprocess.run(argv, cwd=self.made.tree, env=GIT_ENV, check=True, capture_output=True, timeout=60)
         repository = Repository(self.repo.folder, self.repo.folder / ".git")
-        taken = asyncio.run(
-            collecting.take(repository, self.made, self.out, "x", ["refs/corral/attempts/x"], self.base)
-        )
+        taken = asyncio.run(collect.take(repository, self.made, self.out, "x", ["refs/corral/attempts/x"], self.base))
         assert self.repo.git("-C", str(self.made.tree), "diff", "--name-only", "HEAD") == ""
         return self.repo.files(taken.commit) if taken.commit else [], list(taken.saved)
 

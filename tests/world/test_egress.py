@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.rules import hosts
+from corral.rules.scope import hosts
 from corral.world.proxy.dialing import Dialer, chain
-from corral.world.proxy.door import Limits
 from corral.world.proxy.egress import MOST_TOLD, Egress
 from corral.world.proxy.first_words import kind_of
+from corral.world.proxy.listener import Limits
 from corral.world.proxy.secret import Secret
 from tests.rig.proxies import Certificates, Served, Stream, Upstream, answering, ask, curl, dial, serving
 from tests.rig.waiting import until

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.errors import GitTrouble
-from corral.world import collecting, merging, noting
-from corral.world.git import Repository
+from corral.model.errors import GitTrouble
+from corral.world.git import collect, merge_commits, notes
+from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
 
@@ -83,14 +83,14 @@ def test_the_tree_of_a_commit_loose_and_packed_and_of_a_damaged_one(repo: Repo) 
 )
 def test_programs_that_settings_name_are_seen_without_asking_git_for_none(repo: Repo, words: str) -> None:
     config, repository = repo.folder / ".git" / "config", as_corral(repo)
-    quiet = asyncio.run(merging.neutral(repository))
-    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merging.QUIET)
+    quiet = asyncio.run(merge_commits.neutral(repository))
+    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merge_commits.QUIET)
     if words == "include":
         (repo.folder / "more").write_text('[filter "x"]\n\tclean = evil\n')
         words = f"[include]\n\tpath = {repo.folder}/more"
     config.write_text(f"{config.read_text()}\n{words}\n")
-    quiet = asyncio.run(merging.neutral(repository, again=True))
-    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merging.QUIET) + 1
+    quiet = asyncio.run(merge_commits.neutral(repository, again=True))
+    assert int(quiet["GIT_CONFIG_COUNT"]) == len(merge_commits.QUIET) + 1
 
 
 # --- taking work over
@@ -123,7 +123,7 @@ def test_work_comes_over_as_a_pack_that_no_prune_takes(repo: Repo, theirs: Repo,
         {"a.txt": "one\nand more\n", **{f"new/deep-{number}": f"{number}\n" for number in range(files)}}
     )
     file = bundle(theirs, base)
-    asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a", "refs/heads/main:refs/heads/corral/b"]))
+    asyncio.run(collect.fetch(as_corral(repo), file, ["HEAD:refs/corral/a", "refs/heads/main:refs/heads/corral/b"]))
     assert repo.git("rev-parse", "refs/corral/a") == repo.git("rev-parse", "refs/heads/corral/b") == done
     assert repo.read(done, "new/deep-0") == "0"
     # An object of its own could be taken by a `git prune` before a ref leads to it; that leaves no sign of itself.
@@ -132,9 +132,9 @@ def test_work_comes_over_as_a_pack_that_no_prune_takes(repo: Repo, theirs: Repo,
     repo.git("prune", "--expire=now")
     repo.git("fsck", "--strict")
     # Once more, as after a crash, and further on: a ref that is there already is moved.
-    asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+    asyncio.run(collect.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
     more = theirs.commit({"a.txt": "all new\n"})
-    asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, base), ["HEAD:refs/corral/a"]))
+    asyncio.run(collect.fetch(as_corral(repo), bundle(theirs, base), ["HEAD:refs/corral/a"]))
     assert repo.git("rev-parse", "refs/corral/a") == more
 
 
@@ -143,7 +143,7 @@ def test_a_note_is_never_an_object_that_no_ref_leads_to(repo: Repo) -> None:
     first, second = repo.head, repo.commit({"b.txt": "b\n"})
     before = loose(repo)
     for commit, words in ((first, "one"), (second, "two"), (first, "three")):
-        asyncio.run(noting.add_note(as_corral(repo), commit, ref, words.encode()))
+        asyncio.run(notes.add_note(as_corral(repo), commit, ref, words.encode()))
     assert [repo.git("notes", f"--ref={ref}", "show", commit) for commit in (first, second)] == ["three", "two"]
     assert loose(repo) == before
     assert not list((repo.folder / ".git" / "objects").glob("corral-*"))
@@ -160,7 +160,7 @@ def test_notes_that_cannot_be_read_are_begun_anew(repo: Repo, *, packed: bool) -
         (repo.folder / ".git" / "packed-refs").write_text(f"{'1' * 40} {ref}\n")
     else:
         file.write_text("1" * 40 + "\n")
-    asyncio.run(noting.add_note(as_corral(repo), head, ref, b"words"))
+    asyncio.run(notes.add_note(as_corral(repo), head, ref, b"words"))
     assert repo.git("notes", f"--ref={ref}", "show", head) == "words"
     repo.git("fsck", "--strict")
 
@@ -172,10 +172,10 @@ def test_work_that_is_not_whole_is_refused(repo: Repo, theirs: Repo) -> None:
     theirs.commit({"a.txt": "after\n"})
     file = bundle(theirs, between)  # without what stands between
     with pytest.raises(GitTrouble):
-        asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+        asyncio.run(collect.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
     file.write_bytes(bundle(theirs, base).read_bytes()[:-30])
     with pytest.raises(GitTrouble):
-        asyncio.run(collecting.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
+        asyncio.run(collect.fetch(as_corral(repo), file, ["HEAD:refs/corral/a"]))
     assert repo.refs("refs/corral") == []
 
 
@@ -185,7 +185,7 @@ def test_objects_that_git_holds_for_harmful_are_refused(repo: Repo, theirs: Repo
     commit = theirs.git("commit-tree", tree, "-p", repo.head, "-m", "harmful")
     theirs.git("update-ref", "refs/heads/main", commit)
     with pytest.raises(GitTrouble):
-        asyncio.run(collecting.fetch(as_corral(repo), bundle(theirs, repo.head), ["HEAD:refs/corral/a"]))
+        asyncio.run(collect.fetch(as_corral(repo), bundle(theirs, repo.head), ["HEAD:refs/corral/a"]))
     assert repo.refs("refs/corral") == []
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.errors import GitTrouble
-from corral.world import workspace
-from corral.world.git import Repository
-from corral.world.git_limits import GitLimits, limits_of
-from corral.world.workspace import Loan
+from corral.model.errors import GitTrouble
+from corral.world.git.limits import GitLimits, limits_of
+from corral.world.git.repository import Repository
+from corral.world.workspace import checkout
+from corral.world.workspace.checkout import Loan
 from tests.rig.repository import Repo
 from tests.rig.waiting import until
 
@@ -21,8 +21,8 @@ from tests.rig.waiting import until
 WAITS = """
 import asyncio, os, sys
 from corral.world import process
-from corral.world.git import ENV
-from corral.world.git_limits import confined
+from corral.world.git.repository import ENV
+from corral.world.git.limits import confined
 from corral.world.process import Start
 reads, writes = os.pipe()
 start = Start(argv=["git", "cat-file", "--batch"], env={**ENV, "MARK": sys.argv[2]}, cwd=sys.argv[1], stdin_file=reads)
@@ -91,7 +91,7 @@ def test_commands_that_check_out_what_an_agent_made_are_bounded(tmp_path: Path, 
     async def work() -> None:
         if how == "workspace":
             loan = Loan(tmp_path / "cache", tmp_path / "lent", lambda _: None)
-            await workspace.make(repository, [commit], tmp_path / "w" / "work", "x", None, loan)
+            await checkout.make(repository, [commit], tmp_path / "w" / "work", "x", None, loan)
             return
         repo.git("clone", "-q", "--shared", ".", str(tmp_path / "clone"))
         await repository.git(*(word.replace("@", str(tmp_path)).replace("#", commit) for word in READS[how]))

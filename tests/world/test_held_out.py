@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.errors import BadRequest, CorralError
-from corral.world import held_out
+from corral.model.errors import BadRequest, CorralError
+from corral.world.workspace import held_out
 
 
 @pytest.fixture

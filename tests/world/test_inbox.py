@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.config.shapes import Notify
+from corral.config.settings import Notify
 from corral.model import Question
-from corral.rules import inbox as rules
-from corral.world.notify import notify
-from corral.world.store import inbox
-from corral.world.store.sqlite import Store
+from corral.rules.text import questions as rules
+from corral.store.sqlite import inbox
+from corral.store.sqlite.store import Store
+from corral.world.notify.channels import notify
 
 
 @pytest.fixture

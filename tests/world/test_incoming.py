@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from corral.errors import GitTrouble
-from corral.world import collecting
-from corral.world.git import Repository
-from corral.world.incoming import BY_OFFSET, MOST_PARENTS, read_pack
+from corral.model.errors import GitTrouble
+from corral.world.git import collect
+from corral.world.git.incoming_objects import BY_OFFSET, MOST_PARENTS, read_pack
+from corral.world.git.repository import Repository
 from tests.rig.repository import GIT_ENV, Repo
 
 #: Takes a bundle over in a process of its own, whose children's memory is known: prints the error and the largest.
 TAKES = """
 import asyncio, json, resource, sys
 from pathlib import Path
-from corral.errors import CorralError
+from corral.model.errors import CorralError
 from corral.world import collecting
-from corral.world.git import Repository
+from corral.world.git.repository import Repository
 repo, bundle, base = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 repository, told = Repository(repo, repo / ".git"), ""
 
@@ -202,7 +202,7 @@ def test_a_commit_that_would_break_the_users_fsck_is_refused(repo: Repo, theirs:
 async def refused(repo: Repo, file: Path, base: str) -> str:
     repository = Repository(repo.folder, repo.folder / ".git")
     with pytest.raises(GitTrouble) as raised:
-        await collecting.fetch(repository, file, ["HEAD:refs/corral/attempts/x"], base)
+        await collect.fetch(repository, file, ["HEAD:refs/corral/attempts/x"], base)
     return str(raised.value)
 
 

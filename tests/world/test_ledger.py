@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from corral.flow import Flow
 from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Tokens
-from corral.money import Bound, Limit, Line
-from corral.world import custody
-from corral.world.store.children import Child, Lineage
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.model.flow import Flow
+from corral.model.money import Bound, Limit, Line
+from corral.store.sqlite.children import Child, Lineage
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 from tests.rig.tries import tries
 
 DAY = Bound(limit=Limit(window="day", usd=10.0), run="r")
@@ -312,11 +312,11 @@ SPENDER = """
 import os, random, signal, sys
 from pathlib import Path
 from corral.model import Attempt, Cost
-from corral.money import Bound, Limit, Line
+from corral.model.money import Bound, Limit, Line
 from corral.world import custody
-from corral.world.store.children import Child, Lineage
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.store.sqlite.children import Child, Lineage
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 dice, store = random.Random(seed), Store(folder)
 kept, day = Ledger(store, custody.alive), Bound(limit=Limit(window="day", usd=20.0), run="r")
@@ -342,7 +342,7 @@ def test_eight_processes_race_and_die_at_random(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", SPENDER, str(tmp_path), str(n), str(seeds.randrange(10**6))])
         for n in range(8)
     ]
-    kept = Ledger(store, custody.alive)
+    kept = Ledger(store, process_identity.alive)
     most = 0.0
     while any(process.poll() is None for process in racing):
         most = max(most, sum(kept.held(day)))

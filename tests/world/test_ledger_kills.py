@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 from corral.model import Attempt, Cost
-from corral.money import Bound, Expected, Limit, Line, Refusal
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.model.money import Bound, Expected, Limit, Line, Refusal
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
 from tests.rig.tries import tries
 
 CASES = tries(200)

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from corral.world import incoming, leftovers
-from corral.world.git import Repository
+from corral.world.git import incoming_objects, leftovers
+from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
 HOLDS = """
@@ -33,11 +33,11 @@ def test_what_a_killed_corral_left_goes_and_what_is_held_stays(tmp_path: Path) -
     with subprocess.Popen([sys.executable, "-c", HOLDS, str(objects)], stdout=subprocess.PIPE) as other:
         assert other.stdout
         assert other.stdout.readline() == b"holds\n"
-        with incoming.quarantine(Repository(repo.folder, repo.folder / ".git")):
+        with incoming_objects.quarantine(Repository(repo.folder, repo.folder / ".git")):
             assert there() == (2, {"pack-1.keep", "pack-2.keep"})
         other.send_signal(signal.SIGKILL)
     assert there() == (1, {"pack-1.keep", "pack-2.keep"})
-    with incoming.quarantine(Repository(repo.folder, repo.folder / ".git")):
+    with incoming_objects.quarantine(Repository(repo.folder, repo.folder / ".git")):
         assert there() == (1, {"pack-2.keep"})
     assert there() == (0, {"pack-2.keep"})
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.errors import BadRequest
 from corral.model import Attempt, AttemptRecord
-from corral.rules import mail as rules
-from corral.world.store.mail import Letter, Mail, Reader
-from corral.world.store.sqlite import Store
+from corral.model.errors import BadRequest
+from corral.rules.context import mail as rules
+from corral.store.sqlite.mail import Letter, Mail, Reader
+from corral.store.sqlite.store import Store
 
 WRITER, READER = "r-1", Reader("r", "build", "r-2")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from corral.engine.merge.overlap import Known
-from corral.world import merging
-from corral.world.git import Repository
-from corral.world.merging import Combined
+from corral.world.git import merge_commits
+from corral.world.git.merge_commits import Combined
+from corral.world.git.repository import Repository
 from tests.rig.repository import Repo
 
 
@@ -17,7 +17,7 @@ def opened(repo: Repo) -> Repository:
 
 
 def combine(repo: Repo, *commits: str) -> Combined:
-    return asyncio.run(merging.combine(opened(repo), commits, "all together"))
+    return asyncio.run(merge_commits.combine(opened(repo), commits, "all together"))
 
 
 def branch(repo: Repo, name: str, files: dict[str, str], base: str = "main") -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.world import object_cache
-from corral.world.git import Repository
+from corral.world.git import object_cache
+from corral.world.git.repository import Repository
 from tests.rig.repository import Repo, git
 
 LARGE = random.Random(7).randbytes(object_cache.SMALL_BYTES + 1)  #: does not compress

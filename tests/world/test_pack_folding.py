@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.world import noting
-from corral.world.git import Repository
-from corral.world.pack_folding import MOST_PACKS, fold
+from corral.world.git import notes
+from corral.world.git.pack_folding import MOST_PACKS, fold
+from corral.world.git.repository import Repository
 from tests.rig.repository import GIT_ENV, Repo
 
 NOTES = "refs/notes/corral"
@@ -76,7 +76,7 @@ def test_notes_do_not_pile_up_packs(tmp_path: Path) -> None:
 
     async def note() -> None:
         for number in range(MOST_PACKS + 12):
-            await noting.add_note(repository, commits[number % 3], NOTES, f"note {number}\n".encode())
+            await notes.add_note(repository, commits[number % 3], NOTES, f"note {number}\n".encode())
 
     asyncio.run(note())
     assert len(packs(repo)) <= MOST_PACKS + 1
@@ -89,7 +89,7 @@ WRITES = """
 import asyncio, sys
 from pathlib import Path
 from corral.world import noting, pack_folding
-from corral.world.git import Repository
+from corral.world.git.repository import Repository
 pack_folding.MOST_PACKS = 3
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 async def work():

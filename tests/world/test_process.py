@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from corral.errors import CorralError
-from corral.world import custody, process
-from corral.world.pipes import MOST_LINE
+from corral.model.errors import CorralError
+from corral.world import process, process_identity
 from corral.world.process import Exit, Limits, Start
+from corral.world.process_pipes import MOST_LINE
 from tests.rig.processes import running
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
@@ -164,7 +164,7 @@ def test_a_process_that_is_always_becoming_another_is_found(tmp_path: Path) -> N
     for place in range(20):
         tag = f"again-{os.getpid()}-{place}"
         process = subprocess.Popen([script], env={**ENV, "CORRAL_ATTEMPT": tag})
-        swept = custody.sweep(tag)
+        swept = process_identity.sweep(tag)
         process.kill()
         process.wait()
         assert [each.pid for each in swept] == [process.pid]
@@ -205,15 +205,15 @@ def test_a_short_program_that_hangs_is_killed() -> None:
 
 
 def test_a_process_is_known_by_pid_and_start_time() -> None:
-    mine = custody.me()
-    assert custody.alive(mine) is True
+    mine = process_identity.me()
+    assert process_identity.alive(mine) is True
     host, boot, _, start = mine.split("/")
-    assert custody.alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
-    assert custody.alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
-    assert custody.alive(f"elsewhere/{boot}/1/1") is None
+    assert process_identity.alive(f"{host}/{boot}/{os.getpid()}/1") is False  # the pid was used again
+    assert process_identity.alive(f"{host}/other/{os.getpid()}/{start}") is False  # before the last boot
+    assert process_identity.alive(f"elsewhere/{boot}/1/1") is None
     ended = subprocess.Popen([sys.executable, "-c", "pass"])
     ended.wait()
-    assert custody.started_at(ended.pid) is None
+    assert process_identity.started_at(ended.pid) is None
 
 
 def test_signals_do_not_reach_us() -> None:
@@ -227,10 +227,10 @@ def test_a_stopped_process_is_found_by_the_very_file_it_locks(tmp_path: Path) ->
     lock = "import fcntl, os, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); os.kill(os.getpid(), 19)"
     with subprocess.Popen([sys.executable, "-c", lock, str(file)]) as holder:
         try:
-            until(lambda: custody.suspended(holder.pid), "it is stopped")
-            assert custody.stopped_holder(file) == holder.pid
-            assert custody.stopped_holder(other) is None
-            assert custody.has_open(holder.pid, file.stat()) is True
-            assert custody.has_open(holder.pid, other.stat()) is False
+            until(lambda: process_identity.suspended(holder.pid), "it is stopped")
+            assert process_identity.stopped_holder(file) == holder.pid
+            assert process_identity.stopped_holder(other) is None
+            assert process_identity.has_open(holder.pid, file.stat()) is True
+            assert process_identity.has_open(holder.pid, other.stat()) is False
         finally:
             holder.kill()

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from corral.errors import BadRequest
 from corral.model import Tokens
-from corral.rules.api_paths import api_paths
+from corral.model.errors import BadRequest
+from corral.rules.scope.api_paths import api_paths
 from corral.testing import ScriptedModel, Turn, Usage
-from corral.world.proxy.door import Limits
+from corral.world.proxy.listener import Limits
 from corral.world.proxy.provider import Denied, Key, Paths, Provider, Upstream
 from corral.world.proxy.secret import Mask, Secret
 from tests.rig import proxies

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from corral.world.proxy.door import Limits
-from corral.world.proxy.rpc import MOST_BODY_BYTES, RpcDoor
+from corral.world.proxy.json_rpc import MOST_BODY_BYTES, RpcDoor
+from corral.world.proxy.listener import Limits
 from corral.world.proxy.secret import Secret
 from tests.rig.proxies import Served, Stream, ask, dial, serving
 

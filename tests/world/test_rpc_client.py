@@ -9,9 +9,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from corral.rules import mcp, tools
-from corral.rules.mcp import Answer, Server
-from corral.world.proxy.rpc import RpcDoor
+from corral.rules.context import mcp, tools
+from corral.rules.context.mcp import Answer, Server
+from corral.world.proxy.json_rpc import RpcDoor
 from corral.world.proxy.secret import Secret
 
 SERVER = Server("corral", "1", "what it is for", tools.listed())

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from corral.config import reading
+from corral.config import loader
 from corral.config.scopes import scope_file
-from corral.errors import BadRequest
 from corral.model import ScopeSource, ScopeTable
-from corral.rules import place, secrets
-from corral.rules.scope import effective, named_paths
-from corral.world.git import Repository
-from corral.world.scope import Machine, Resolved, View, agentignore, resolve
+from corral.model.errors import BadRequest
+from corral.rules.scope import matcher, secret_paths
+from corral.rules.scope.scope import effective, named_paths
+from corral.world.git.repository import Repository
+from corral.world.sandbox.scope_paths import Machine, Resolved, View, agentignore, resolve
 from tests.rig.repository import Repo
 
 
@@ -49,9 +49,9 @@ class Room:
         found = effective(sources, agent="claude", home=str(self.home))
         view = View(
             named=named_paths(found),
-            inside=place.top(found.scope, ignore=ignore),
-            outside=place.top(found.scope, outside=True),
-            secrets=secrets.patterns(str(self.home)),
+            inside=matcher.top(found.scope, ignore=ignore),
+            outside=matcher.top(found.scope, outside=True),
+            secrets=secret_paths.patterns(str(self.home)),
         )
         return resolve(view, Machine(tree=self.tree, state=self.state, checkout=self.checkout))
 
@@ -236,7 +236,7 @@ def test_settings_hold_scopes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     repo.mkdir()
     mine.write_text('[scope]\nnet = "on"\nmemory_mb = 999\n\n[agents.codex]\nscope = { processes = 77 }\n')
     (repo / "corral.toml").write_text('[agents.codex.scope]\nmemory_mb = 500\n\n[scope]\nwrite = ["src/**"]\n')
-    found = reading.load(repo).scopes
+    found = loader.load(repo).scopes
     assert [(each.agent, each.narrows, each.many) for each in found] == [
         (None, False, True), ("codex", False, True), (None, True, False), ("codex", True, False),
     ]  # fmt: skip
@@ -260,7 +260,7 @@ def test_settings_hold_scopes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_settings_that_are_no_scope(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     (tmp_path / "corral.toml").write_text(text)
     with pytest.raises(BadRequest) as caught:
-        reading.load(tmp_path)
+        loader.load(tmp_path)
     assert [word for word in words if word not in str(caught.value)] == []
 
 

@@ -12,17 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.errors import BadRequest, StoreTrouble, TakenOver
-from corral.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
-from corral.flow import AgentChoice, Task
 from corral.model import Attempt, AttemptRecord, CheckResult, Failure, RunPlan, RunRecord, Tokens
-from corral.rules import naming, strategies
-from corral.world import fence, process
-from corral.world.fence import Fence
-from corral.world.notice import Bell
+from corral.model.errors import BadRequest, StoreTrouble, TakenOver
+from corral.model.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
+from corral.model.flow import AgentChoice, Task
+from corral.rules.flows import strategies
+from corral.rules.text import names
+from corral.store.signal import Bell
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import process, run_fence
 from corral.world.process import Start
-from corral.world.store.ledger import Ledger
-from corral.world.store.sqlite import Store
+from corral.world.run_fence import Fence
 from tests.rig.tries import tries
 
 PLAN = RunPlan(
@@ -114,12 +115,12 @@ def test_an_owner_that_lost_its_run_writes_nothing_more_and_starts_nothing(store
     assert store.epoch("aaa1") == 2
     mine = Fence("aaa1", 2, store.epoch)
     record = AttemptRecord(attempt=Attempt(id="aaa1-1", agent="a"), run="aaa1", node="main")
-    with fence.entered(mine):
+    with run_fence.entered(mine):
         store.save_attempt(record)
         store.note("aaa1", Said("late"), at=1.0)
     other = Store(tmp_path)
     assert other.take_lease("aaa1", "you", now=12, until=30)
-    with fence.entered(mine):
+    with run_fence.entered(mine):
         for write in (
             lambda: store.move_run("aaa1", "done", None, 1.0),
             lambda: store.save_attempt(record),
@@ -139,8 +140,8 @@ def test_an_owner_that_lost_its_run_writes_nothing_more_and_starts_nothing(store
 WRITER = """
 import sys, time
 from pathlib import Path
-from corral.events import Said
-from corral.world.store.sqlite import Store
+from corral.model.events import Said
+from corral.store.sqlite.store import Store
 store = Store(Path(sys.argv[1]))
 sys.stdin.readline()
 store.note("aaa1", Said(str(time.monotonic())), at=1.0)
@@ -186,7 +187,7 @@ def test_what_is_no_database_is_said(tmp_path: Path) -> None:
 
 
 def test_two_processes_that_make_it_at_once_make_it_once(tmp_path: Path) -> None:
-    program = f"from pathlib import Path; from corral.world.store.sqlite import Store; Store(Path({str(tmp_path)!r}))"
+    program = f"from pathlib import Path; from corral.store.sqlite.store import Store; Store(Path({str(tmp_path)!r}))"
     makers = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(6)]
     for maker in makers:
         _, errors = maker.communicate(timeout=60)
@@ -195,7 +196,7 @@ def test_two_processes_that_make_it_at_once_make_it_once(tmp_path: Path) -> None
 
 
 def test_names_of_attempts_follow_their_run() -> None:
-    assert naming.branch("r", "main", naming.attempt_id("r", 3)) == "corral/r/main/r-3"
+    assert names.branch("r", "main", names.attempt_id("r", 3)) == "corral/r/main/r-3"
 
 
 def test_a_step_that_lands_later_than_a_higher_one_is_taken_all_the_same(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from corral.model import Violation
-from corral.world import marks
-from corral.world.git import Repository
-from corral.world.tripwire import Snapshot, Surroundings, differences, look, save, told
+from corral.world.git import checkout_fingerprint
+from corral.world.git.repository import Repository
+from corral.world.workspace.outside_changes import Snapshot, Surroundings, differences, look, save, told
 from tests.rig.repository import Repo
 
 
@@ -81,10 +81,10 @@ def test_a_foreign_write_to_the_checkout_is_seen(
     yard: Yard, change: str, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if settled:  # as if nobody had touched it for long: then git is asked only if the checkout has another mark
-        monkeypatch.setattr(marks, "YOUNG_SECONDS", -1.0)
+        monkeypatch.setattr(checkout_fingerprint, "YOUNG_SECONDS", -1.0)
     yard.path("dirty.txt").write_text("1")
     before = yard.look()
-    assert bool(marks.of_checkout(yard.repo.folder, yard.path(".git"))) == settled
+    assert bool(checkout_fingerprint.of_checkout(yard.repo.folder, yard.path(".git"))) == settled
     assert differences(before, yard.look()) == []
     act, expected = CHANGES[change]
     act(yard)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from corral.model import Level
-from corral.world import hidden_memory, process, watchdog
+from corral.world import process
 from corral.world.process import Limits
+from corral.world.sandbox import hidden_memory, watchdog
 from corral.world.sandbox.confine import confine
-from corral.world.watchdog import Ceiling, DiskUse
+from corral.world.sandbox.watchdog import Ceiling, DiskUse
 from tests.rig.boxes import box_in
 from tests.rig.waiting import until
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.world import collecting
-from corral.world.collecting import Entry
-from corral.world.git import ChangedBlob, Repository
+from corral.world.git import collect
+from corral.world.git.collect import Entry
+from corral.world.git.repository import ChangedBlob, Repository
 from tests.rig.repository import Repo
 
 
@@ -27,7 +27,7 @@ def changed(repo: Repo, base: str, commit: str) -> dict[str, ChangedBlob]:
 
 def made(repo: Repo, commit: str, entries: dict[str, Entry | None], contents: dict[str, bytes] | None = None) -> str:
     repository = Repository(repo.folder, repo.folder / ".git")
-    return asyncio.run(collecting.with_entries(repository, commit, entries, contents or {}, "why"))
+    return asyncio.run(collect.with_entries(repository, commit, entries, contents or {}, "why"))
 
 
 def test_files_are_put_back_taken_out_and_merged(repo: Repo) -> None:

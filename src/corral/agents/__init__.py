@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from corral.adapter import AgentProfile
 from corral.agents import (
     acp,
     aider,
     api,
     auto_claude,
-    classified,
     claude,
     codex,
     command,
@@ -28,8 +26,10 @@ from corral.agents import (
     scripted,
     shell,
 )
+from corral.agents.formats import error_patterns
 from corral.agents.protocol import Agent
-from corral.errors import BadRequest
+from corral.model.agent_api import AgentProfile
+from corral.model.errors import BadRequest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -74,7 +74,7 @@ def find(name: str, profiles: Mapping[str, AgentProfile]) -> Agent:
         return _driven_by(profile.method, name, profile, profiles)
     if profile.command and (profile.output == "acp" or name.startswith(acp.PREFIX)):
         spoken = acp.of_command(name, profile)
-        return classified.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
+        return error_patterns.ClassifiedAgent(spoken, profile.errors) if profile.errors else spoken
     if profile.command:
         reader = claude.reader if profile.output == "claude" else None
         return command.AnyCommand(name, profile, reader)

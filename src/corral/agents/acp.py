@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from corral import __version__
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command
-from corral.agents import acp_wire as wire
-from corral.agents.acp_presets import ALIASES, PRESETS, Preset
-from corral.agents.acp_talk import AcpConversation
+from corral.agents.formats.acp import wire
+from corral.agents.formats.acp.conversation import AcpConversation
+from corral.agents.formats.acp.presets import ALIASES, PRESETS, Preset
 from corral.agents.protocol import Agent
 from corral.model import ErrorClass
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command
 
 __all__ = ["ALIASES", "PREFIX", "PRESETS", "Acp"]
 

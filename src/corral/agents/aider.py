@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import trouble
-from corral.agents.usage import reported_tokens
-from corral.events import AgentEvent, Changed, Ended, Said, Spent
+from corral.agents.formats import error_words
+from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.model.events import AgentEvent, Changed, Ended, Said, Spent
 from corral.model.numbers import usd_or_none
 
 PROMPT_FILE = ".aider/prompt.txt"
@@ -102,7 +102,7 @@ class AiderConversation:
         if used := re.match(_USED, line):  # compiled when first needed: it is dear
             return [self._spent(used)]
         if _TROUBLE.match(line):
-            self._trouble, self._answered = f"{self._trouble} {line}".strip()[-trouble.MOST_WORDS :], False
+            self._trouble, self._answered = f"{self._trouble} {line}".strip()[-error_words.MOST_WORDS :], False
         if _REFUSED_EDIT.match(line):
             self._misfit = line
         if not line.strip():
@@ -113,9 +113,9 @@ class AiderConversation:
     def exited(self, end: End) -> list[AgentEvent]:
         text = "\n".join(self._lines)
         if self._trouble:
-            return trouble.failed(None, self._trouble, text=text, hints=HINTS)
+            return error_words.failed(None, self._trouble, text=text, hints=HINTS)
         if end.code != 0 or not self._answered:
-            return trouble.no_result("aider", end.code, end.stderr or text, text=text, hints=HINTS)
+            return error_words.no_result("aider", end.code, end.stderr or text, text=text, hints=HINTS)
         if self._misfit:
             return [Ended(ok=False, text=text, error=Failure("bad_output", self._misfit))]
         return [Ended(ok=True, text=text)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from corral.adapter import AgentFacts, AgentProfile, Provider
-from corral.agents.own_loop import LOOP, OwnLoop
+from corral.agents.formats.own_loop import LOOP, OwnLoop
+from corral.model.agent_api import AgentFacts, AgentProfile, Provider
 
-VERSION = ("-I", "-m", "corral.loop", "--version")
+VERSION = ("-I", "-m", "corral.boxed.loop", "--version")
 
 
 class OpenAI(OwnLoop):

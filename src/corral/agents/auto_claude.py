@@ -11,7 +11,11 @@ from pathlib import PurePosixPath
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import (
+from corral.agents.formats import error_words
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.protocol import Heard
+from corral.model import ErrorClass, Failure
+from corral.model.agent_api import (
     AgentFacts,
     AgentProfile,
     AgentTask,
@@ -24,12 +28,8 @@ from corral.adapter import (
     Steer,
     Telling,
 )
-from corral.agents import trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.protocol import Heard
-from corral.errors import BadRequest
-from corral.events import AgentEvent, Ended, Heeded, Said, Started
-from corral.model import ErrorClass, Failure
+from corral.model.errors import BadRequest
+from corral.model.events import AgentEvent, Ended, Heeded, Said, Started
 
 SPECS = ".auto-claude/specs"  #: below the workspace
 PHASE = "__EXEC_PHASE__:"
@@ -222,11 +222,11 @@ class AutoClaudeConversation:
             return [Ended(ok=True, text=message or plan.words())]
         if end.code != 0 or plan is None:
             words = message if failed else f"{said}\n{end.stderr}"
-            return trouble.no_result("auto-claude", end.code, words, text=said, hints=HINTS)
+            return error_words.no_result("auto-claude", end.code, words, text=said, hints=HINTS)
         words = plan.words() + (f"; {message}" if message else "")
-        kind = trouble.error_class(trouble.status_in(message), message)
+        kind = error_words.error_class(error_words.status_in(message), message)
         if failed and kind != "crash":
-            return trouble.failed(None, message, text=said, hints=HINTS)
+            return error_words.failed(None, message, text=said, hints=HINTS)
         return [
             Ended(ok=False, text=said, error=Failure("bad_output", f"it is not done: {words}", HINTS["bad_output"]))
         ]

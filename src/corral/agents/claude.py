@@ -6,10 +6,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, HangUp, Line, Pause, Provider, Steer, Telling
-from corral.agents import mcp
-from corral.agents.stream_json import Dialect, StreamJson
-from corral.events import AgentEvent, Ended, Heeded
+from corral.agents.formats import mcp_config
+from corral.agents.formats.stream_json import Dialect, StreamJson
+from corral.model.agent_api import (
+    AgentFacts,
+    AgentProfile,
+    AgentTask,
+    Command,
+    HangUp,
+    Line,
+    Pause,
+    Provider,
+    Steer,
+    Telling,
+)
+from corral.model.events import AgentEvent, Ended, Heeded
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -70,7 +81,7 @@ class Claude:
         arguments += ["--input-format", "stream-json", "--replay-user-messages"]  # said back once it is taken in
         arguments += ["--settings", INNER_SANDBOX_OFF]
         if task.mcp:
-            arguments += ["--mcp-config", f"{task.home}/{mcp.FILE}"]
+            arguments += ["--mcp-config", f"{task.home}/{mcp_config.FILE}"]
         if task.boxed:
             arguments += ["--dangerously-skip-permissions"]
         else:
@@ -94,7 +105,7 @@ class Claude:
             argv=(self._profile.program or "claude", *arguments),
             env={**QUIET, "CLAUDE_CONFIG_DIR": f"{task.home}/.claude"},
             stdin=_message(task.prompt).encode() + b"\n",
-            files=mcp.file(task.mcp, mcp.Form(kind="stdio")),
+            files=mcp_config.file(task.mcp, mcp_config.Form(kind="stdio")),
             talks=True,
         )
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
-from corral.agents import trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.usage import reported_tokens
-from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
+from corral.agents.formats import error_words
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, McpServer, Provider
+from corral.model.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 
 MOST_TOOL_OUTPUT = 2000
 SCHEMA = ".codex/output.json"  #: below HOME
@@ -99,7 +99,7 @@ class Codex:
     def _config(self, task: AgentTask, model: str | None) -> str:
         config = (f"model = {json.dumps(model)}\n" if model else "") + CONFIG
         if self._url:
-            retries = trouble.own_retries(self._profile.settings)
+            retries = error_words.own_retries(self._profile.settings)
             provider = PROVIDER.format(url=json.dumps(self._url), retries=retries)
             config = 'model_provider = "custom"\n' + config + provider
         return config + "".join(_server(server) for server in task.mcp)
@@ -196,7 +196,9 @@ class CodexConversation:
             case "turn.failed":
                 self._ended = True
                 reason = message.error.message if message.error else ""
-                return trouble.failed(None, reason or self._trouble or "the turn failed", text=self._text, hints=HINTS)
+                return error_words.failed(
+                    None, reason or self._trouble or "the turn failed", text=self._text, hints=HINTS
+                )
             case "error":
                 return self._in_trouble(message.message)
             case _:
@@ -205,7 +207,7 @@ class CodexConversation:
     def exited(self, end: End) -> list[AgentEvent]:
         if self._ended:
             return []
-        return trouble.no_result("codex", end.code, end.stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
+        return error_words.no_result("codex", end.code, end.stderr + "\n" + self._trouble, text=self._text, hints=HINTS)
 
     def _in_trouble(self, words: str) -> list[AgentEvent]:
         """Remember what it complains of; where nobody answers, it would wait for the network for ever."""
@@ -214,13 +216,13 @@ class CodexConversation:
         if self._waits != MOST_WAITS:
             return []
         self._ended = True
-        return trouble.failed(None, words, text=self._text, hints=HINTS)
+        return error_words.failed(None, words, text=self._text, hints=HINTS)
 
     def _well(self, usage: _Usage) -> list[AgentEvent]:
         self._ended = True
         read, written = usage.cached_input_tokens, usage.cache_write_input_tokens
         tokens = reported_tokens(usage.input_tokens, usage.output_tokens, read, written, counts_cached=True)
-        return [Spent(tokens), trouble.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
+        return [Spent(tokens), error_words.ended_well(self._text, used_tools=self._used_tools, denied=self._denied)]
 
     def _completed(self, item: _Item) -> list[AgentEvent]:
         match item.type:

@@ -8,13 +8,13 @@ from typing import cast
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
-from corral.agents import classified
-from corral.agents.printed_json import UNREADABLE, decode_value
+from corral.agents.formats import error_patterns
+from corral.agents.formats.printed_json import UNREADABLE, decode_value
 from corral.agents.protocol import Conversation
-from corral.errors import BadRequest
-from corral.events import AgentEvent, Ended, Said, Spent, Unparsed
 from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.model.errors import BadRequest
+from corral.model.events import AgentEvent, Ended, Said, Spent, Unparsed
 from corral.model.numbers import token_count, usd_or_none
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
@@ -59,7 +59,7 @@ class AnyCommand:
 
     def converse(self, _: AgentTask) -> Conversation:
         conversation = self._reader() if self._reader else _READERS[self._profile.output](self._profile)
-        return classified.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
+        return error_patterns.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
 
 
 def _try_patterns(name: str, profile: AgentProfile) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import mcp, trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.shown import shown
-from corral.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
+from corral.agents.formats import error_words, mcp_config
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.tool_arguments import shown
 from corral.model import ErrorClass
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.model.events import AgentEvent, CalledTool, Changed, Said, Started, ToolReturned, Unparsed
 
 MOST_TOOL_OUTPUT = 2000
 HINTS: dict[ErrorClass, str] = {
@@ -54,14 +54,14 @@ class Copilot:
         if model := task.model or self._profile.model:
             arguments += ["--model", model]
         if task.mcp:
-            arguments += ["--additional-mcp-config", f"@{task.home}/{mcp.FILE}"]
+            arguments += ["--additional-mcp-config", f"@{task.home}/{mcp_config.FILE}"]
         if task.session:
             arguments += [f"--resume={task.session}"]
         return Command(
             argv=(self._profile.program or "copilot", *arguments),
             env={"COPILOT_AUTO_UPDATE": "false", **self._provider()},
             stdin=task.prompt.encode(),
-            files=mcp.file(task.mcp, mcp.Form(kind="local", more={"tools": ["*"]})),
+            files=mcp_config.file(task.mcp, mcp_config.Form(kind="local", more={"tools": ["*"]})),
         )
 
     def _provider(self) -> dict[str, str]:
@@ -144,7 +144,7 @@ class CopilotConversation:
             return []
         if self._trouble:
             return self._failed(self._trouble)
-        return trouble.no_result("copilot", end.code, end.stderr, text=self._said, hints=HINTS)
+        return error_words.no_result("copilot", end.code, end.stderr, text=self._said, hints=HINTS)
 
     def _read(self, kind: str, data: _Data) -> list[AgentEvent]:
         match kind:
@@ -176,14 +176,14 @@ class CopilotConversation:
         if self._trouble:
             return [started, *self._failed(self._trouble)]
         if message.exitCode == 0:
-            return [started, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
+            return [started, error_words.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
         code = message.exitCode if isinstance(message.exitCode, int) else 1
-        return [started, *trouble.no_result("copilot", code or 1, "", text=self._said, hints=HINTS)]
+        return [started, *error_words.no_result("copilot", code or 1, "", text=self._said, hints=HINTS)]
 
     def _failed(self, data: _Data) -> list[AgentEvent]:
         message = data.message or "copilot reported an error"
         status = data.statusCode if isinstance(data.statusCode, int) else None
-        return trouble.failed(status, message, text=self._said, hints=HINTS)
+        return error_words.failed(status, message, text=self._said, hints=HINTS)
 
 
 def _problem(error: Raw) -> _Problem:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import mcp, trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.shown import shown
-from corral.agents.usage import reported_tokens
-from corral.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
+from corral.agents.formats import error_words, mcp_config
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.usage import reported_tokens
 from corral.model import ErrorClass
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.model.events import AgentEvent, CalledTool, Changed, Said, Spent, Started, ToolReturned, Unparsed
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write_file", "replace", "edit")
@@ -87,9 +87,9 @@ class Gemini:
             "general": {
                 "enableAutoUpdate": False,
                 "enableAutoUpdateNotification": False,
-                "maxAttempts": 1 + trouble.own_retries(settings),
+                "maxAttempts": 1 + error_words.own_retries(settings),
             },
-            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
+            "mcpServers": mcp_config.table(task.mcp, mcp_config.Form(key="httpUrl", more={"trust": True})),
         }
 
     def converse(self, _: AgentTask) -> GeminiConversation:
@@ -160,9 +160,9 @@ class GeminiConversation:
             return said
         if self._failed:  # the one place where the provider's status always stands
             status = {code % 256: code for code in STATUSES}.get(end.code)
-            return [*said, *trouble.failed(status, self._trouble, text=self._said, hints=HINTS)]
+            return [*said, *error_words.failed(status, self._trouble, text=self._said, hints=HINTS)]
         words = end.stderr + "\n" + self._trouble
-        return [*said, *trouble.no_result("gemini", end.code, words, text=self._said, hints=HINTS)]
+        return [*said, *error_words.no_result("gemini", end.code, words, text=self._said, hints=HINTS)]
 
     def _pause(self) -> list[AgentEvent]:
         """Tell what it said in pieces as one."""
@@ -204,7 +204,7 @@ class GeminiConversation:
         spent = Spent(reported_tokens(stats.input_tokens, stats.output_tokens, stats.cached, counts_cached=True))
         if message.status == "success":
             self._ended = True
-            return [spent, trouble.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
+            return [spent, error_words.ended_well(self._said, used_tools=bool(self._tools), denied=self._denied)]
         self._failed = True
         self._trouble = (message.error.message if message.error else "") or self._trouble or "gemini reported an error"
         return [spent]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from corral.adapter import AgentFacts, AgentProfile, Provider
-from corral.agents.own_loop import LOOP, OwnLoop
+from corral.agents.formats.own_loop import LOOP, OwnLoop
+from corral.model.agent_api import AgentFacts, AgentProfile, Provider
 
 FACTS = AgentFacts(
     name="ollama",
     family="ollama",
     programs=(LOOP,),
-    version=("-I", "-m", "corral.loop", "--version"),
+    version=("-I", "-m", "corral.boxed.loop", "--version"),
     keys=("OLLAMA_API_KEY",),  # not needed for a server on this machine
     address=("OLLAMA_HOST",),
     provider=Provider(address="OLLAMA_HOST", standard="http://127.0.0.1:11434", keys=("OLLAMA_API_KEY",)),

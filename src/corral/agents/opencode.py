@@ -5,14 +5,25 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Form, McpServer, Provider
-from corral.agents import opencode_go, trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.shown import shown
-from corral.agents.usage import reported_tokens, total_usd
-from corral.errors import BadRequest
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Filled, Said, Spent, Started, ToolReturned, Unparsed
+from corral.agents.formats import error_words, opencode_go
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.usage import reported_tokens, total_usd
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Form, McpServer, Provider
+from corral.model.errors import BadRequest
+from corral.model.events import (
+    AgentEvent,
+    CalledTool,
+    Changed,
+    Ended,
+    Filled,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
 from corral.model.numbers import token_count
 
 MOST_TOOL_OUTPUT = 2000
@@ -237,14 +248,14 @@ class OpenCodeConversation:
         if self._error:
             data = self._error.data
             status = data.statusCode if isinstance(data.statusCode, int) else None
-            return trouble.failed(status, data.message or self._error.name, text=self._said, hints=HINTS)
+            return error_words.failed(status, data.message or self._error.name, text=self._said, hints=HINTS)
         if self._reason == "stop" and end.code == (1 if self._shortened else 0):
-            return [trouble.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
+            return [error_words.ended_well(self._said, used_tools=self._used_tools, denied=self._denied)]
         if self._reason == "content-filter":
             return [Ended(ok=False, text=self._said, error=Failure("refused", "the provider refused to answer"))]
         if self._reason == "length":
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
-        return trouble.no_result("opencode", end.code, end.stderr, text=self._said, hints=HINTS)
+        return error_words.no_result("opencode", end.code, end.stderr, text=self._said, hints=HINTS)
 
     def _used(self, part: _Part, state: _State) -> list[AgentEvent]:
         self._used_tools = True

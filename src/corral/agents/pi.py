@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
-from corral.agents import trouble
-from corral.agents.printed_json import UNREADABLE, decode
-from corral.agents.shown import shown
-from corral.agents.usage import reported_tokens, total_usd
-from corral.errors import BadRequest
-from corral.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
+from corral.agents.formats import error_words
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.tool_arguments import shown
+from corral.agents.formats.usage import reported_tokens, total_usd
 from corral.model import ErrorClass, Failure, Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, Provider
+from corral.model.errors import BadRequest
+from corral.model.events import AgentEvent, CalledTool, Changed, Ended, Said, Spent, Started, ToolReturned, Unparsed
 
 MOST_TOOL_OUTPUT = 2000
 WRITERS = ("write", "edit")
@@ -178,12 +178,12 @@ class PiConversation:
         last = self._last or _Message()
         if last.stopReason in ("error", "aborted"):
             words = last.errorMessage or f"pi reported: {last.stopReason}"
-            return trouble.failed(None, words, text=self._said, hints=HINTS)
+            return error_words.failed(None, words, text=self._said, hints=HINTS)
         if end.code == 0 and self._over and last.stopReason == "stop":
-            return [trouble.ended_well(self._said, used_tools=self._used_tools)]
+            return [error_words.ended_well(self._said, used_tools=self._used_tools)]
         if last.stopReason == "length":
             return [Ended(ok=False, text=self._said, error=Failure("bad_output", "its answer was cut off"))]
-        return trouble.no_result("pi", end.code, end.stderr, text=self._said, hints=HINTS)
+        return error_words.no_result("pi", end.code, end.stderr, text=self._said, hints=HINTS)
 
     def _returned(self, message: _Line) -> list[AgentEvent]:
         output = _text(message.result.content) if message.result else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from corral.adapter import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
-from corral.events import AgentEvent
+from corral.model.agent_api import AgentFacts, AgentTask, Answer, Command, End, HangUp, Leave, Line, Telling
+from corral.model.events import AgentEvent
 
 #: What reading a line may lead to: events for the engine, and words and files for the agent.
 Heard = AgentEvent | Line | HangUp | Leave

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, Provider
-from corral.agents import mcp, trouble
-from corral.agents.stream_json import Dialect, StreamJson
+from corral.agents.formats import error_words, mcp_config
+from corral.agents.formats.stream_json import Dialect, StreamJson
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, Provider
 
 WRITERS = ("write_file", "edit", "notebook_edit")
 DIALECT = Dialect(
@@ -61,8 +61,8 @@ class Qwen:
             "telemetry": {"enabled": False},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
-            "model": {"generationConfig": {"maxRetries": trouble.own_retries(self._profile.settings)}},
-            "mcpServers": mcp.table(task.mcp, mcp.Form(key="httpUrl", more={"trust": True})),
+            "model": {"generationConfig": {"maxRetries": error_words.own_retries(self._profile.settings)}},
+            "mcpServers": mcp_config.table(task.mcp, mcp_config.Form(key="httpUrl", more={"trust": True})),
         }
         return Command(
             argv=(self._profile.program or "qwen", *arguments),

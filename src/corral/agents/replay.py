@@ -8,12 +8,12 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
-from corral.agents.printed_json import UNREADABLE, decode
+from corral.agents.formats.printed_json import UNREADABLE, decode
 from corral.agents.protocol import Agent, Conversation
-from corral.errors import BadRequest, CorralError
-from corral.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model import Failure, Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End, HangUp, Line
+from corral.model.errors import BadRequest, CorralError
+from corral.model.events import AgentEvent, Ended, Spent, Unparsed
 from corral.model.numbers import usd_or_none
 
 REPLAYER = "corral:replayer"  #: the engine knows where corral's own programs lie

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Answer, Command, End, HangUp, Line
-from corral.agents.our_events import OurEvents
-from corral.errors import BadRequest
-from corral.events import AgentEvent, Asked, Ended
+from corral.agents.formats.our_events import OurEvents
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Answer, Command, End, HangUp, Line
+from corral.model.errors import BadRequest
+from corral.model.events import AgentEvent, Asked, Ended
 
 PLAYER = "corral:player"  #: the engine knows where corral's own programs lie
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from corral.adapter import AgentFacts, AgentProfile, AgentTask, Command, End
 from corral.agents.command import AnyCommand
 from corral.agents.protocol import Conversation
-from corral.events import AgentEvent, Ended, Spent
 from corral.model import Tokens
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.model.events import AgentEvent, Ended, Spent
 
 NAME = "shell"
 

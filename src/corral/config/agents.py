@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from corral.adapter import AccountProfile, AgentProfile, McpProfile
 from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
 from corral.config.keys import COUNTING, POWERFUL
-from corral.errors import BadRequest, shortened
+from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
+from corral.model.errors import BadRequest, shortened
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 
 MOST_SECONDS = 1e9  #: about thirty years
 

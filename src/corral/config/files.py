@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from corral.config.keys import KEYS, LISTS
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 
 T = TypeVar("T")
 

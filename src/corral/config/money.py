@@ -6,9 +6,9 @@ from pathlib import Path
 
 from corral.config.files import SettingsFile, convert
 from corral.config.keys import KEYS
-from corral.config.places import person_file
-from corral.errors import BadRequest
-from corral.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
+from corral.config.paths import person_file
+from corral.model.errors import BadRequest
+from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
 
 
 def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:

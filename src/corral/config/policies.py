@@ -7,11 +7,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.adapter import Hook
 from corral.config.durations import duration
 from corral.config.files import SettingsFile, convert
-from corral.config.shapes import Defaults
-from corral.errors import BadRequest
+from corral.config.settings import Defaults
 from corral.model import (
     GRADES,
     ComplexityTable,
@@ -23,6 +21,8 @@ from corral.model import (
     SlotLimits,
     ToolboxRules,
 )
+from corral.model.agent_api import Hook
+from corral.model.errors import BadRequest
 
 MOST_FAMILY = 100  #: children of a run, and how deep they go, whatever settings say
 

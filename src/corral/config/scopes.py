@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from corral.adapter import AgentProfile
 from corral.config.files import SettingsFile, convert, inner_scope
 from corral.config.keys import KEYS
-from corral.config.places import is_file
-from corral.errors import BadRequest
+from corral.config.paths import is_file
 from corral.model import ScopeSource, ScopeTable
+from corral.model.agent_api import AgentProfile
+from corral.model.errors import BadRequest
 
 
 def scope_file(path: Path) -> ScopeSource:

@@ -6,13 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from corral.engine.looking import document
-from corral.engine.looking.document import DRIVEN
-from corral.errors import BadRequest, CorralError
+from corral.engine.views import run_document
+from corral.engine.views.run_document import DRIVEN
 from corral.model import OPEN, NodeState, Status
-from corral.money import HaltReport, NotStopped
-from corral.world.notice import Bell
-from corral.world.store.sqlite import Store
+from corral.model.errors import BadRequest, CorralError
+from corral.model.money import HaltReport, NotStopped
+from corral.store.signal import Bell
+from corral.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -112,7 +112,7 @@ class Control:
         for run, came_of_it in zip(busy, ended, strict=True):
             if (record := self._store.run(run)).status in OPEN:
                 own_error = isinstance(came_of_it, CorralError)
-                why = str(came_of_it) if own_error else f"{document.owner_words(record.owner)} has not ended it yet"
+                why = str(came_of_it) if own_error else f"{run_document.owner_words(record.owner)} has not ended it yet"
                 left.append(NotStopped(run, why, f"corral stop {run} --force"))
         open_runs = {each.run for each in left}
         return HaltReport(stopped=[run for run in busy if run not in open_runs], not_stopped=tuple(left), idle=idle)
@@ -120,15 +120,15 @@ class Control:
     def _idle(self, run: str) -> bool:
         """Return whether nothing of a run can be at work: it waits or rests, and no process drives it."""
         record = self._store.run(run)
-        return document.orphaned(record.owner) and not document.lost(record.status, record.owner)
+        return run_document.orphaned(record.owner) and not run_document.lost(record.status, record.owner)
 
     def waits_for(self, run: str, order: int) -> str:
         """Say what a user waits for who has ordered a run to stop, and how to wait no longer."""
         record = self._store.run(run)
-        owner = document.owner_words(record.owner)
+        owner = run_document.owner_words(record.owner)
         if self._store.order_answer(order) is not None:
             return f"waiting for {owner}: it ends the agents and saves their work"
-        left = document.lease_left(record, time.time())
+        left = run_document.lease_left(record, time.time())
         return (
             f"waiting for {owner}: it has not taken the order yet; it loses the run in {left:.0f} s unless it answers,"
             " with --force at once"

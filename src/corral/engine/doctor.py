@@ -12,19 +12,20 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import agents
-from corral.adapter import AgentFacts, AgentProfile
-from corral.config import reading
-from corral.config.places import person_file
-from corral.config.shapes import Config
+from corral.config import loader
+from corral.config.paths import person_file
+from corral.config.settings import Config
 from corral.engine.engine import Engine
 from corral.engine.planning.submit import load
-from corral.engine.workplace.outfit import PLAYERS, Outfit, placed
-from corral.errors import CorralError, Untrusted
-from corral.world import git, process
+from corral.machines.resolved_agent import PLAYERS, Outfit, placed
+from corral.model.agent_api import AgentFacts, AgentProfile
+from corral.model.errors import CorralError, Untrusted
+from corral.store.sqlite import read_only
+from corral.world import process
+from corral.world.git import repository
 from corral.world.process import Start
-from corral.world.sandbox import visible
+from corral.world.sandbox import program_files
 from corral.world.sandbox.probe import Held, at_least, probe, usual
-from corral.world.store import readonly
 
 VERSION = re.compile(r"\d+(\.\d+)+(-[\w.]*\w)?")  #: `1.2.3`, wherever it stands: `codex-cli 1.2.3`
 NODE = "with a Node before 22, npm silently takes an old one"
@@ -100,7 +101,7 @@ def _load(engine: Engine, *, strict: bool) -> Config:
     try:
         return load(file.parent if file else here, engine.home, trust=False)
     except Untrusted:
-        return reading.load(file.parent if file else here)
+        return loader.load(file.parent if file else here)
     except CorralError:
         if strict:
             raise
@@ -161,7 +162,7 @@ async def version_of(name: str, settings: Config) -> str | None:
 async def _version(program: Path, arguments: tuple[str, ...]) -> str | None:
     if not arguments:
         return None
-    env = {"PATH": os.pathsep.join([str(program.parent), *visible.SYSTEM_PATH]), "HOME": "/nonexistent"}
+    env = {"PATH": os.pathsep.join([str(program.parent), *program_files.SYSTEM_PATH]), "HOME": "/nonexistent"}
     try:
         finished = await process.run(Start(argv=[str(program), *arguments], env=env), timeout=20)
     except CorralError:
@@ -217,7 +218,7 @@ def _sandbox(held: Held) -> Part:
 
 async def _git() -> Part:
     try:
-        return Part(name="git", ok=True, found=".".join(map(str, await git.version())))
+        return Part(name="git", ok=True, found=".".join(map(str, await repository.version())))
     except CorralError as error:
         return Part(name="git", ok=False, found=str(error), remedy=error.hint)
 
@@ -228,7 +229,7 @@ def _store(engine: Engine) -> Part:
     except CorralError as error:
         return Part(name="store", ok=False, found=str(error), remedy=error.hint)
     if not engine.store.writable:
-        refusal = readonly.refusal(engine.store.path)
+        refusal = read_only.refusal(engine.store.path)
         return Part(name="store", ok=False, found=f"{engine.home} ({sound}, read-only): {refusal}", remedy=refusal.hint)
     return Part(
         name="store",

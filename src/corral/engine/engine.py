@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from corral.config import places
-from corral.engine.looking import document
-from corral.errors import BadRequest, while_driven
-from corral.events import Heard
+from corral.config import paths
+from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
-from corral.world import custody
-from corral.world.notice import Bell
-from corral.world.store import waiting
-from corral.world.store.sqlite import Store
+from corral.model.errors import BadRequest, while_driven
+from corral.model.events import Heard
+from corral.store.signal import Bell
+from corral.store.sqlite import run_queue
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 
 if TYPE_CHECKING:
-    from corral.engine.access import Access
-    from corral.engine.automatic.automation import Automation
-    from corral.engine.automatic.pending import Queue
-    from corral.engine.automatic.triggers import Triggers
+    from corral.attempt.run_events import Listener
+    from corral.engine.active_runs import Drives
+    from corral.engine.artifacts import Work
+    from corral.engine.budget.money import Money
     from corral.engine.control import Control
-    from corral.engine.drives import Drives
-    from corral.engine.looking.history import History
-    from corral.engine.looking.work import Work
-    from corral.engine.merge.merges import Merges
-    from corral.engine.paying.money import Money
-    from corral.engine.people.inbox import Inbox
-    from corral.engine.people.outgoing import Webhooks
+    from corral.engine.inbox.inbox import Inbox
+    from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
+    from corral.engine.queue.run_queue import Queue
+    from corral.engine.queue.schedules import Automation
+    from corral.engine.queue.triggers import Triggers
     from corral.engine.settings import Settings
-    from corral.engine.telling import Listener
+    from corral.engine.tokens import Access
+    from corral.engine.views.history import History
+    from corral.engine.webhooks import Webhooks
 
 Say = Callable[[str], None]
 PATIENCE_SECONDS = 3.0  #: how long an owner may take to stop before the user reads what is waited for
@@ -53,8 +53,8 @@ class Engine:
     """The one engine; it may live in any process. What a command does not need of it is not even loaded."""
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = home or places.home()
-        self.owner = custody.me()
+        self.home = home or paths.home()
+        self.owner = process_identity.me()
         self._store: Store | None = None
 
     @property
@@ -65,9 +65,9 @@ class Engine:
 
     def begin_store(self) -> None:
         """Begin a new store where one is missing, although earlier runs left folders there."""
-        from corral.world.store import missing  # noqa: PLC0415
+        from corral.store.sqlite import missing_database  # noqa: PLC0415
 
-        missing.begin(self.home / "corral.db")
+        missing_database.begin(self.home / "corral.db")
 
     def close(self) -> None:
         if self._store is not None:
@@ -79,14 +79,14 @@ class Engine:
     @property
     def access(self) -> Access:
         """Who may use the server."""
-        from corral.engine.access import Access  # noqa: PLC0415
+        from corral.engine.tokens import Access  # noqa: PLC0415
 
         return Access(self.store)
 
     @property
     def automation(self) -> Automation:
         """What starts runs by itself."""
-        from corral.engine.automatic.automation import Automation  # noqa: PLC0415
+        from corral.engine.queue.schedules import Automation  # noqa: PLC0415
 
         return Automation(self)
 
@@ -100,42 +100,42 @@ class Engine:
     @cached_property
     def drives(self) -> Drives:
         """What this process drives."""
-        from corral.engine.drives import Drives  # noqa: PLC0415
+        from corral.engine.active_runs import Drives  # noqa: PLC0415
 
         return Drives(self)
 
     @cached_property
     def history(self) -> History:
         """What happened: runs and events."""
-        from corral.engine.looking.history import History  # noqa: PLC0415
+        from corral.engine.views.history import History  # noqa: PLC0415
 
         return History(self)
 
     @cached_property
     def inbox(self) -> Inbox:
         """What waits for a person."""
-        from corral.engine.people.inbox import Inbox  # noqa: PLC0415
+        from corral.engine.inbox.inbox import Inbox  # noqa: PLC0415
 
         return Inbox(self)
 
     @cached_property
     def merges(self) -> Merges:
         """How work lands, and is taken back."""
-        from corral.engine.merge.merges import Merges  # noqa: PLC0415
+        from corral.engine.merge.api import Merges  # noqa: PLC0415
 
         return Merges(self)
 
     @cached_property
     def money(self) -> Money:
         """What runs cost."""
-        from corral.engine.paying.money import Money  # noqa: PLC0415
+        from corral.engine.budget.money import Money  # noqa: PLC0415
 
         return Money(self)
 
     @property
     def queue(self) -> Queue:
         """What waits to be taken up."""
-        from corral.engine.automatic.pending import Queue  # noqa: PLC0415
+        from corral.engine.queue.run_queue import Queue  # noqa: PLC0415
 
         return Queue(self.store)
 
@@ -156,21 +156,21 @@ class Engine:
     @cached_property
     def triggers(self) -> Triggers:
         """What starts runs when it is called, or when a branch moves."""
-        from corral.engine.automatic.triggers import Triggers  # noqa: PLC0415
+        from corral.engine.queue.triggers import Triggers  # noqa: PLC0415
 
         return Triggers(self)
 
     @property
     def webhooks(self) -> Webhooks:
         """Whom we tell of what happens."""
-        from corral.engine.people.outgoing import Webhooks  # noqa: PLC0415
+        from corral.engine.webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(self)
 
     @cached_property
     def work(self) -> Work:
         """What attempts made."""
-        from corral.engine.looking.work import Work  # noqa: PLC0415
+        from corral.engine.artifacts import Work  # noqa: PLC0415
 
         return Work(self)
 
@@ -181,7 +181,7 @@ class Engine:
         return self.store.find(name)
 
     def show(self, name: str) -> Run:
-        return document.build(self.store, self.store.find(name))
+        return run_document.build(self.store, self.store.find(name))
 
     def driven(self, name: str) -> bool:
         """Tell whether some process drives a run."""
@@ -189,7 +189,7 @@ class Engine:
 
     def check_writable(self) -> None:
         """Raise unless the store can be written to."""
-        waiting.set_value(self.store, "alive", str(int(time.time())))
+        run_queue.set_value(self.store, "alive", str(int(time.time())))
 
     # --- submit, drive, stop, go on
 
@@ -202,7 +202,7 @@ class Engine:
         with while_driven():
             await self.drives.to_the_end(run, listen, patient=patient)
             await self.merges.by_itself(run, listen)
-            return document.build(self.store, run)
+            return run_document.build(self.store, run)
 
     async def stop(self, name: str, by: str, say: Say = _unsaid, *, force: bool = False) -> Run:
         """Stop a run, whoever owns it, and wait until it is over and its work is saved.
@@ -211,7 +211,7 @@ class Engine:
         """
         run = self.store.find(name)
         if self.store.run(run).status not in OPEN:
-            return document.build(self.store, run)
+            return run_document.build(self.store, run)
         await self.drives.unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
@@ -227,19 +227,19 @@ class Engine:
                 await bell.listen(0.5)
         finally:
             bell.close()
-        return document.build(self.store, run)
+        return run_document.build(self.store, run)
 
     async def resume(self, name: str, listen: Listener, *, patient: bool = False, force: bool = False) -> Run:
         """Go on with a run whose process is gone."""
-        from corral.engine.planning import redoing  # noqa: PLC0415
+        from corral.engine.planning import redo  # noqa: PLC0415
 
         run = self.store.find(name)
         record = self.store.run(run)
-        if record.status in redoing.PARKED:
-            redoing.wake_up(self.store, run)
+        if record.status in redo.PARKED:
+            redo.wake_up(self.store, run)
         elif record.status == "done" and record.plan.merge == "auto":
             await self.merges.by_itself(run, listen)  # it was cut off between its end and its landing
-            return document.build(self.store, run)
+            return run_document.build(self.store, run)
         elif record.status not in OPEN:
             again = (
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
@@ -251,20 +251,20 @@ class Engine:
 
     async def resume_with(self, name: str, request: Request, listen: Listener, say: Say, *, patient: bool) -> Run:
         """Go on with a run by a flow file that was changed."""
-        from corral.engine.planning import redoing, submit  # noqa: PLC0415
+        from corral.engine.planning import redo, submit  # noqa: PLC0415
 
         run = self.store.find(name)
         request = structs.replace(request, repo=self.store.run(run).plan.repo)
         flow = (await submit.prepare(request, self.home, self.requests.track_records)).plan.flow
         self.drives.own(run)
-        redoing.changed(self.store, run, flow, say)
+        redo.changed(self.store, run, flow, say)
         return await self.drive(run, listen, patient=patient)
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""
-        from corral.engine.planning import redoing  # noqa: PLC0415
+        from corral.engine.planning import redo  # noqa: PLC0415
 
         run = self.store.find(name)
         self.drives.own(run)
-        redoing.again(self.store, run, node, say)
+        redo.again(self.store, run, node, say)
         return await self.drive(run, listen, patient=patient)

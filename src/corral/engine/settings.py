@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder
-from corral.config.shapes import Config
-from corral.errors import BadRequest
+from corral.config import loader
+from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint, is_file, is_folder
+from corral.config.settings import Config
+from corral.model.errors import BadRequest
 from corral.world.trust import Trust
 
 
@@ -31,7 +31,7 @@ class Settings:
     def load(self, folder: Path) -> Config:
         """Return what holds for this person in a folder; what is not trusted there is left out."""
         file = self.file(folder)
-        return reading.load(file.parent if file else None)
+        return loader.load(file.parent if file else None)
 
     def trust(self, file: Path, content: bytes) -> None:
         """Remember that the person trusts this file with this content, and what it starts as that is now."""
@@ -39,7 +39,7 @@ class Settings:
 
     def started(self, file: Path, content: bytes) -> tuple[list[str], bool]:
         """Return the files of the repository that this content of its settings starts, and whether these are all."""
-        from corral.config.started import started_files  # noqa: PLC0415 -- rarely needed
+        from corral.config.started_files import started_files  # noqa: PLC0415 -- rarely needed
 
         started = started_files(file.parent, content)
         return [str(path.relative_to(file.parent.resolve())) for path in started.files], started.whole

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from corral.config import reading
-from corral.errors import CorralError
+from corral.config import loader
 from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
-from corral.rules.shares import share
-from corral.world import custody
-from corral.world.store import slots
-from corral.world.store.children import Lineage
-from corral.world.store.slots import Mine, Seen
-from corral.world.store.sqlite import Store
+from corral.model.errors import CorralError
+from corral.rules.schedule.fair_slots import share
+from corral.store.sqlite import slots
+from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.slots import Mine, Seen
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
 
 LOOK_AGAIN_SECONDS = 1.0  #: a process that is killed says nothing when it goes
 
@@ -57,7 +57,7 @@ class Slots:
         for attempt in freed:
             slots.free(self._store, attempt)
         if self._limited or not self._looked:  # once at least: what a killed process left is not left for good
-            slots.free_dead(self._store, self._mine, now, custody.alive)
+            slots.free_dead(self._store, self._mine, now, process_identity.alive)
             self._looked = True
         if self._limited:
             self._refused = set()
@@ -136,6 +136,6 @@ class Slots:
 def _limits_now(plan: RunPlan) -> SlotLimits:
     """Return the limits as settings have them by now: a person may want more, or less, while runs are at work."""
     try:
-        return reading.load(Path(plan.repo)).limits
+        return loader.load(Path(plan.repo)).limits
     except CorralError:  # settings that have become wrong
         return plan.limits

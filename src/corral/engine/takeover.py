@@ -6,19 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from corral.engine.host import Host
-from corral.engine.places import repository_of
-from corral.engine.workplace import harvest
+from corral.attempt.repositories import repository_of
+from corral.machines import collect_work
+from corral.machines.host import Host
 from corral.model import AttemptRecord, RunPlan
-from corral.world import custody, workspace
+from corral.world import process_identity
+from corral.world.workspace import checkout
 
 
 async def end_left(state: Path, plan: RunPlan, records: Sequence[AttemptRecord]) -> list[str]:
     """End the processes of attempts that this process has taken over; return the attempts that still had some."""
-    left = [record for record in records if custody.any_left(record.attempt.id)]
+    left = [record for record in records if process_identity.any_left(record.attempt.id)]
     await asyncio.gather(*(_keep(state, plan, record) for record in left if record.phase == "working"))
     for record in records:
-        custody.sweep(record.attempt.id)
+        process_identity.sweep(record.attempt.id)
     return [record.attempt.id for record in left]
 
 
@@ -29,4 +30,4 @@ async def _keep(state: Path, plan: RunPlan, record: AttemptRecord) -> None:
         return
     host = Host(plan, plan.flow.nodes[0].task, repository_of(plan, state), state, record.attempt.id)
     host.base = record.base if record.base is not None else plan.base
-    await harvest.before_end(host, workspace.made_before(tree))
+    await collect_work.before_end(host, checkout.made_before(tree))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from corral.frontends.visible import visible
+from corral.frontends.safe_text import visible
 
 
 def ago(then: float) -> str:

@@ -34,7 +34,7 @@ from corral.model.records import AttemptRecord, Claim, Order, Phase, RunRecord
 from corral.model.request import Request
 from corral.model.run import ENCODER, Attempt, MergeState, NodeClash, NodeState, Run, document
 from corral.model.scope import NamedPath, Net, PathRules, Scope, ScopeSource, ScopeTable
-from corral.model.words import (
+from corral.model.values import (
     NOT_STARTED,
     NOT_STARTED_HINT,
     OPEN,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from corral.model.words import moment
+from corral.model.values import moment
 
 YES_NO = ("yes", "no")
 

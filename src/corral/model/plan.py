@@ -7,10 +7,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from corral.flow import Flow, Grade, TaskType
 from corral.model import evidence
+from corral.model.flow import Flow, Grade, TaskType
 from corral.model.scope import ScopeSource
-from corral.model.words import Level
+from corral.model.values import Level
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from corral.model.words import Level
+from corral.model.values import Level
 
 
 class Tally(Struct, frozen=True):

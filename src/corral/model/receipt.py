@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from corral.model.evidence import Evidence
 from corral.model.proof import CheckResult, SandboxReport
-from corral.model.words import Cost, Status, Tokens
+from corral.model.values import Cost, Status, Tokens
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

@@ -6,12 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from corral.flow import AgentChoice
 from corral.model.evidence import EvidenceDetail
+from corral.model.flow import AgentChoice
 from corral.model.plan import RunPlan
 from corral.model.receipt import Receipt
 from corral.model.run import Attempt
-from corral.model.words import Status
+from corral.model.values import Status
 
 Phase = Literal["new", "working", "worked", "collected", "over"]
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from corral.flow import Select, TaskType
-from corral.model.words import Level
+from corral.model.flow import Select, TaskType
+from corral.model.values import Level
 
 
 class Request(Struct, frozen=True, kw_only=True):

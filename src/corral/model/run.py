@@ -7,10 +7,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from corral.flow import known_as
 from corral.model.evidence import GRADES, Evidence, Grade, Variation
+from corral.model.flow import known_as
 from corral.model.proof import CheckResult, SandboxReport
-from corral.model.words import Cost, Failure, Status, Tokens
+from corral.model.values import Cost, Failure, Status, Tokens
 
 
 class Attempt(Struct, kw_only=True):

@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import datetime, tzinfo
 
-from corral.world.custody import boot
+from corral.world.process_identity import boot
 
 _STEADY = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
 

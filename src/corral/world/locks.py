@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.errors import CorralError
-from corral.world import custody
+from corral.model.errors import CorralError
+from corral.world import process_identity
 
 LOOK_SECONDS = 0.01
 SUSPENDED_SECONDS = 0.5  #: how often a waiter looks whether the holder is suspended
@@ -109,7 +109,7 @@ class _Wait:
             raise LockHeld(f"waited {self._most:.0f} s for {holder}", hint=hint)
 
     def _look_at_suspended(self, seconds: float) -> None:
-        pid = custody.stopped_holder(self._file)
+        pid = process_identity.stopped_holder(self._file)
         if pid is None:
             return
         left = self._waiting.end(pid) if self._waiting else None
@@ -121,13 +121,14 @@ class _Wait:
 
     def _holder(self) -> tuple[str, str]:
         """Name the holder: its process, its program, and since when it holds the lock; also the line that ends it."""
-        pid = custody.lock_holder(self._file)
+        pid = process_identity.lock_holder(self._file)
         age = max(0.0, time.time() - (self._held_since or 0) / 1e9)
         held = f"holds the lock {self._file} for {age:.0f} s"
         if pid is None:
             return f"a process of another user or container, which {held}", ""
         if pid == os.getpid():
             return f"other work of this process, which {held}", ""
-        stopped = custody.suspended(pid)
-        words = f"process {pid} ({custody.program_of(pid)}{', stopped by SIGSTOP' if stopped else ''}), which {held}"
+        stopped = process_identity.suspended(pid)
+        program = process_identity.program_of(pid)
+        words = f"process {pid} ({program}{', stopped by SIGSTOP' if stopped else ''}), which {held}"
         return words, f"kill {'-9 ' if stopped else ''}{pid}"

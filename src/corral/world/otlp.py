@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags
 
 from corral import __version__
-from corral.tracing import COST, RUNS, SECONDS, TOKENS, Number, Span
+from corral.model.trace import COST, RUNS, SECONDS, TOKENS, Number, Span
 
 NANO = 1_000_000_000
 FLUSH_SECONDS = 10

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from corral.errors import CorralError
-from corral.world import fence, pipes, shortage
-from corral.world.custody import Leftover, first_child, sweep
+from corral.model.errors import CorralError
+from corral.world import machine_limits, process_pipes, run_fence
+from corral.world.process_identity import Leftover, first_child, sweep
 
 MOST_OUTPUT = 4 << 30  #: more than this is a flood, not work
 GRACE_SECONDS = 5.0
@@ -136,9 +136,9 @@ async def run(
     try:
         async with asyncio.timeout(timeout):
             _, out, err, _ = await asyncio.gather(
-                pipes.feed(process, start.stdin, more),
-                pipes.all_of(process.stdout, most, sink),
-                pipes.all_of(process.stderr, most, None),
+                process_pipes.feed(process, start.stdin, more),
+                process_pipes.all_of(process.stdout, most, sink),
+                process_pipes.all_of(process.stderr, most, None),
                 _waited(process, more),
             )
     except TimeoutError:
@@ -177,10 +177,10 @@ async def follow(
     tasks: list[asyncio.Task[Any]] = []
     try:
         reading = [
-            asyncio.create_task(pipes.lines_of(stream, name, watch.hear, heard, raw))
+            asyncio.create_task(process_pipes.lines_of(stream, name, watch.hear, heard, raw))
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
-        feeding = asyncio.create_task(pipes.feed(process, start.stdin, talk.words if start.talks else None))
+        feeding = asyncio.create_task(process_pipes.feed(process, start.stdin, talk.words if start.talks else None))
         ended = asyncio.create_task(_exited(process))
         watching = asyncio.create_task(watch.until_over())
         broken = asyncio.create_task(_first_failure(reading))
@@ -196,7 +196,7 @@ async def follow(
         await ended
         leftovers = [
             *(start.left() if start.left else []),
-            *(sweep(start.tag, start.uid) if start.tag and fence.holds() else []),
+            *(sweep(start.tag, start.uid) if start.tag and run_fence.holds() else []),
         ]
         # A grandchild without our tag may hold the pipes open: what it has not said by now is not waited for.
         await asyncio.wait(reading, timeout=2.0)
@@ -243,7 +243,7 @@ async def _ended(process: asyncio.subprocess.Process, start: Start, tasks: Seque
     """End a program at once with all that it started, and what watched it."""
     if process.returncode is None:
         await _killed(process, start)
-    if start.tag and fence.holds():  # else what carries the tag belongs to the next owner
+    if start.tag and run_fence.holds():  # else what carries the tag belongs to the next owner
         sweep(start.tag, start.uid)
     await _closed(process, tasks)
 
@@ -315,7 +315,7 @@ async def _spawn(start: Start) -> asyncio.subprocess.Process:
 
     asyncio alone would end only the program itself, and wait for ever for whatever else holds its pipes.
     """
-    fence.check()
+    run_fence.check()
     _watch_by_pidfd()
     starting = asyncio.create_task(_started(start))
     try:
@@ -345,7 +345,7 @@ async def _started(start: Start) -> asyncio.subprocess.Process:
     except FileNotFoundError as error:
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}", hint="is it installed?") from error
     except OSError as error:
-        if short := shortage.of(error):
+        if short := machine_limits.of(error):
             raise short from error
         raise CorralError(f"cannot start {start.argv[0]}: {error.strerror}") from error
     if start.spawned:

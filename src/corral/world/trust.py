@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.errors import StoreTrouble
+from corral.model.errors import StoreTrouble
 
 
 class Trust:

@@ -19,12 +19,13 @@ from typing import Any
 from msgspec import structs
 
 from corral.model import Level
-from corral.world import process, watchdog
+from corral.world import process
 from corral.world.process import Exit, Limits
+from corral.world.sandbox import watchdog
 from corral.world.sandbox.confine import agent_owner, confine
-from corral.world.sandbox.links import dangerous_links
+from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.profile import Box
-from corral.world.watchdog import Ceiling
+from corral.world.sandbox.watchdog import Ceiling
 
 from . import hostile
 from .world import World

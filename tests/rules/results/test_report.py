@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from corral.model.evidence import MOST_TESTS
-from corral.rules.results import report
+from corral.rules.checks.results import report
 
 
 def lines(*events: dict[str, Any]) -> list[bytes]:

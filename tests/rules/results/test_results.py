@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model import Tally
-from corral.rules import results
-from corral.rules.results import junit
+from corral.rules.checks import results
+from corral.rules.checks.results import junit
 
 SAMPLES = Path(__file__).parent / "samples"
 PYTEST = ("test_a.py::TestC::test_one", "test_a.py::test_bad", "test_a.py::test_error", "test_a.py::test_param[a b]")

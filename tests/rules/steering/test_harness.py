@@ -2,9 +2,9 @@
 
 import pytest
 
-from corral.flow import Task, TaskType
-from corral.rules import steering
-from corral.rules.steering import Change
+from corral.model.flow import Task, TaskType
+from corral.rules.checks import steering
+from corral.rules.checks.steering import Change
 from tests.rules.steering.trees import Tree, harness, how, tree
 
 CALC = "def add(a, b):\n    return a - b\n"

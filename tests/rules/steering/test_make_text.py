@@ -1,6 +1,6 @@
 """Makefiles: source files may be added, and nothing else."""
 
-from corral.rules.steering import make_text
+from corral.rules.checks.steering import make_text
 
 BASE = "test: t\n\t./t\n\nt: test.c sums.c\n\t$(CC) -o t test.c sums.c\n"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.rules.steering import ini_text, inline, merge, toml_text
+from corral.rules.checks.steering import ini_text, inline, merge, toml_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUE = st.recursive(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from corral.flow import Task
-from corral.rules.steering import harness
-from corral.rules.steering.change import Change, Contents
+from corral.model.flow import Task
+from corral.rules.checks.steering import harness
+from corral.rules.checks.steering.change import Change, Contents
 
 
 def steered(files: dict[str, str]) -> set[str]:

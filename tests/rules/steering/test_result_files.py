@@ -1,6 +1,6 @@
 """Files in which a check keeps its own result."""
 
-from corral.rules.steering.result_files import claimed
+from corral.rules.checks.steering.result_files import claimed
 
 CHECK = "python3 run_tests.py; grep -q good report.json"
 PROGRAM = b"open('report.json', 'w')"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.flow import Task
-from corral.rules.steering import roles, table
+from corral.model.flow import Task
+from corral.rules.checks.steering import roles, table
 
 CASES = {
     "start-up": (

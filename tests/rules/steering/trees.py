@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from corral.flow import Task
 from corral.model.evidence import Doubt
-from corral.rules import steering
-from corral.rules.steering import Change, Harness
+from corral.model.flow import Task
+from corral.rules.checks import steering
+from corral.rules.checks.steering import Change, Harness
 
 Tree = Mapping[str, str | bytes]
 TASK = Task(prompt="fix it")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.engine.merge.waiting import SIDES
-from corral.errors import BadRequest
-from corral.merging import Choice, Conflict, MergeRecord, MergeRequest, Side
-from corral.world import blobs, resolving
-from corral.world.git import Repository
-from corral.world.merging import Merged
+from corral.engine.merge.open_conflicts import SIDES
+from corral.model.errors import BadRequest
+from corral.model.merge import Choice, Conflict, MergeRecord, MergeRequest, Side
+from corral.world.git import blobs, resolve_conflicts
+from corral.world.git.merge_commits import Merged
+from corral.world.git.repository import Repository
 
 
 class Choices:
@@ -42,7 +42,7 @@ class Choices:
             if choice := await self._choice(conflict):
                 chosen[conflict.path] = choice
                 self.settled[conflict.path] = conflict, choice
-        return await resolving.settle(self._repository, merged, chosen) if chosen else merged
+        return await resolve_conflicts.settle(self._repository, merged, chosen) if chosen else merged
 
     def check(self, left: tuple[Conflict, ...]) -> None:
         """Refuse a choice for a path that is in no conflict."""
@@ -64,10 +64,10 @@ class Choices:
 
     async def _made(self, conflict: Conflict) -> Choice:
         if conflict.path in self._texts:
-            if resolving.is_submodule(conflict):
+            if resolve_conflicts.is_submodule(conflict):
                 raise BadRequest(f"{conflict.path} is a submodule: it has no text", hint="choose ours or theirs")
             content = await self._like(self._texts[conflict.path], conflict)
-            return Choice(blob=await resolving.keep_file(self._repository, content))
+            return Choice(blob=await resolve_conflicts.keep_file(self._repository, content))
         text = self._asked[conflict.path] or ""
         if text in SIDES:
             return Choice(side=SIDES[text])
@@ -76,7 +76,7 @@ class Choices:
             raise BadRequest(
                 f"--resolve: there is no file {text}", hint="say ours, theirs, base, or a file that has the answer"
             )
-        return Choice(blob=await resolving.keep_file(self._repository, file.read_bytes()))
+        return Choice(blob=await resolve_conflicts.keep_file(self._repository, file.read_bytes()))
 
     async def _like(self, text: str, conflict: Conflict) -> bytes:
         """Return a text with the line endings that both sides have: what comes from a form has its own."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from corral.engine.merge.merging import Merger, Worked
-from corral.merging import Choice, Conflict, ConflictedFile, Conflicts, MergeRequest, Version
-from corral.world import blobs, resolving
-from corral.world.git import GITLINK
+from corral.engine.merge.merger import Merger, Worked
+from corral.model.merge import Choice, Conflict, ConflictedFile, Conflicts, MergeRequest, Version
+from corral.world.git import blobs, resolve_conflicts
+from corral.world.git.repository import GITLINK
 
 
 async def shown(merger: Merger, request: MergeRequest, only: str | None = None) -> Conflicts:
@@ -23,7 +23,7 @@ async def shown(merger: Merger, request: MergeRequest, only: str | None = None) 
     found |= {path: conflict for path, (conflict, _) in settled.items() if path not in found}
     if only is not None:
         found = {path: conflict for path, conflict in found.items() if path == only}
-    marked = await resolving.entries_of(merger.repository, worked.merged.tree, list(found)) if found else {}
+    marked = await resolve_conflicts.entries_of(merger.repository, worked.merged.tree, list(found)) if found else {}
     names = [blob for conflict in found.values() for blob in conflict.blobs if blob]
     names += [blob for path, (_, blob) in marked.items() if path in found]
     read = _Read(await blobs.sizes(merger.repository, names), await blobs.contents(merger.repository, names))
@@ -48,7 +48,7 @@ def _for_agent(worked: Worked) -> bool:
     """Tell whether an agent can settle it: it needs a tree in which the marks stand."""
     conflicts = worked.merged.conflicts
     whole = worked.before is not None and worked.candidate.commit is not None
-    return bool(conflicts) and whole and not any(resolving.is_submodule(conflict) for conflict in conflicts)
+    return bool(conflicts) and whole and not any(resolve_conflicts.is_submodule(conflict) for conflict in conflicts)
 
 
 class _Read:

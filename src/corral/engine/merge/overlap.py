@@ -12,15 +12,16 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
-from corral.engine.looking import document
-from corral.engine.places import repository_of
-from corral.errors import BadRequest, CorralError
-from corral.merging import Clash, Overlap, Standing
+from corral.attempt.repositories import repository_of
+from corral.engine.views import run_document
 from corral.model import OPEN, NodeClash, Run
-from corral.rules import merging as rules
-from corral.world import git, merging, snapshots
-from corral.world.git import Repository
-from corral.world.store.sqlite import Store
+from corral.model.errors import BadRequest, CorralError
+from corral.model.merge import Clash, Overlap, Standing
+from corral.rules.merge import merge as rules
+from corral.store.sqlite.store import Store
+from corral.world.git import merge_commits, snapshots
+from corral.world.git import repository as git
+from corral.world.git.repository import Repository
 
 MOVED_ASIDE = re.compile(r"~[0-9a-f]{40}(?:[0-9a-f]{24})?(?:_\d+)?$")
 MOST_KNOWN = 20_000
@@ -84,7 +85,7 @@ async def within(store: Store, run: Run) -> Run:
 
 async def _unmerged(store: Store, run: str, repository: Repository) -> list[Standing]:
     """Return what of a run is not merged: what agents at work have so far, or what it ended with."""
-    shown = document.build(store, run)
+    shown = run_document.build(store, run)
     into = store.run(run).plan.into
     found: list[Standing] = []
     for node in shown.nodes:
@@ -109,7 +110,7 @@ async def _standing(
 ) -> Standing:
     if tip is None:
         return work
-    behind = await merging.behind(repository, work.commit, tip)
+    behind = await merge_commits.behind(repository, work.commit, tip)
     return msgspec.structs.replace(work, behind=behind, conflicts=clashes[work.commit, tip])
 
 
@@ -137,9 +138,9 @@ async def _between_changes(
     if not common:
         return ()
     for first, second in ((one, other), (other, one)):
-        moved = await merging.merge_since(repository, first.base or "", second.base or "", first.commit)
+        moved = await merge_commits.merge_since(repository, first.base or "", second.base or "", first.commit)
         if not moved.conflicts:  # both start from the same now
-            merged = await merging.merge_since(repository, second.base or "", moved.tree, second.commit)
+            merged = await merge_commits.merge_since(repository, second.base or "", moved.tree, second.commit)
             return real_names([conflict.path for conflict in merged.conflicts])
     return tuple(path for path in conflicts if path in common)
 
@@ -161,8 +162,8 @@ class Known:
         known = self._read()
         different = dict.fromkeys(pairs)
         missing = [pair for pair in different if " ".join(pair) not in known]
-        env = await merging.neutral(repository)
-        for pair, files in zip(missing, await merging.merge_pairs(repository, missing, env), strict=True):
+        env = await merge_commits.neutral(repository)
+        for pair, files in zip(missing, await merge_commits.merge_pairs(repository, missing, env), strict=True):
             known[" ".join(pair)] = files
         if missing:
             self._write(dict(list(known.items())[-MOST_KNOWN:]))

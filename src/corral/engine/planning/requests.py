@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from corral.engine import pinning
-from corral.engine.automatic import pending
-from corral.engine.places import repository_of
+from corral.attempt.repositories import repository_of
+from corral.engine import base_pins
 from corral.engine.planning import submit
-from corral.engine.planning.glances import Glances
+from corral.engine.planning.git_state_cache import Glances
 from corral.engine.planning.submit import Submission
-from corral.errors import Conflicting, CorralError, Stopped
-from corral.flow import TaskType
+from corral.engine.queue import run_queue
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
-from corral.rules import naming
-from corral.serving import Ticket
-from corral.world import clock, pins, snapshots
-from corral.world.git import Repository
-from corral.world.store import history
-from corral.world.store.sqlite import LEASE_SECONDS
+from corral.model.errors import Conflicting, CorralError, Stopped
+from corral.model.flow import TaskType
+from corral.model.server import Ticket
+from corral.rules.text import names
+from corral.store.sqlite import agent_history
+from corral.store.sqlite.store import LEASE_SECONDS
+from corral.world import clock
+from corral.world.git import pins, snapshots
+from corral.world.git.repository import Repository
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -70,7 +71,7 @@ class Requests:
             for note in submission.notes:
                 say(note)
             plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-            made = pending.add(self._engine.store, _record(run, plan, None), ticket, request)
+            made = run_queue.add(self._engine.store, _record(run, plan, None), ticket, request)
         if made != run:  # the same was asked for at the same time
             await _unpin(submission.plan, self._engine.home, run)
         return made
@@ -85,7 +86,7 @@ class Requests:
             await _unpin(submission.plan, self._engine.home, run)
             raise
         finally:
-            pinning.end(self._engine.home, run)
+            base_pins.end(self._engine.home, run)
 
     async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
         """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
@@ -97,7 +98,7 @@ class Requests:
             repository = repository_of(submission.plan, self._engine.home)
             # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
             if await _holds(repository, submission.plan, request.base):
-                pinning.begin(self._engine.home, run, self._engine.owner, submission.plan)
+                base_pins.begin(self._engine.home, run, self._engine.owner, submission.plan)
                 await pins.pin(repository, run, submission.plan.base)
                 if await _holds(repository, submission.plan, request.base):
                     return submission
@@ -117,11 +118,11 @@ class Requests:
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""
-        return pending.before(self._engine.store, ticket, request)
+        return run_queue.before(self._engine.store, ticket, request)
 
     def track_records(self, kind: TaskType | None) -> list[TrackRecord]:
         """Return how agents did tasks of a type here before."""
-        return history.track_records(self._engine.store, kind)
+        return agent_history.track_records(self._engine.store, kind)
 
 
 async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
@@ -130,7 +131,7 @@ async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
 
 
 def _new_id() -> str:
-    return naming.run_id(int(time.time() * 1000), int.from_bytes(os.urandom(4)))
+    return names.run_id(int(time.time() * 1000), int.from_bytes(os.urandom(4)))
 
 
 async def _holds(repository: Repository, plan: RunPlan, named: str | None) -> bool:

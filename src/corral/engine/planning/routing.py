@@ -7,14 +7,14 @@ from functools import cache
 
 from msgspec import structs
 
-from corral.adapter import AgentProfile, AgentTask
-from corral.config.shapes import Config
-from corral.engine.workplace.outfit import outfit
-from corral.errors import BadRequest, CorralError
-from corral.flow import AgentChoice, Flow, Node, TaskType
+from corral.config.settings import Config
+from corral.machines.resolved_agent import outfit
 from corral.model import TrackRecord
-from corral.rules import complexity
-from corral.rules.routing import AUTO, Knowledge, Routed, route
+from corral.model.agent_api import AgentProfile, AgentTask
+from corral.model.errors import BadRequest, CorralError
+from corral.model.flow import AgentChoice, Flow, Node, TaskType
+from corral.rules.flows import complexity
+from corral.rules.flows.routing import AUTO, Knowledge, Routed, route
 
 History = Callable[[TaskType | None], Sequence[TrackRecord]]
 Named = Callable[[str], AgentChoice]

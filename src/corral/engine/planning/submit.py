@@ -10,28 +10,30 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.config import reading
-from corral.config.places import REPOSITORY_FILE, file_mark, fingerprint, is_folder
+from corral.config import loader
+from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint, is_folder
 from corral.config.scopes import scope_file
-from corral.config.shapes import Config
-from corral.config.started import started_files
-from corral.engine.planning import flowing, programs, trying
-from corral.engine.planning.findings import Findings
-from corral.engine.planning.glances import Glance, Glances
+from corral.config.settings import Config
+from corral.config.started_files import started_files
+from corral.engine.planning import build_flow, hidden_programs, preflight
+from corral.engine.planning.git_state_cache import Glance, Glances
+from corral.engine.planning.problems import Findings
 from corral.engine.planning.routing import History
-from corral.engine.workplace import scoping
-from corral.engine.workplace.outfit import outfit
-from corral.engine.workplace.scoping import Fitted
-from corral.errors import BadRequest
-from corral.flow import Flow
+from corral.machines import scope
+from corral.machines.resolved_agent import outfit
+from corral.machines.scope import Fitted
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
-from corral.rules.explain import Explained
-from corral.world import git, held_out, merging, plain_folder
-from corral.world.git import Found, Repository
+from corral.model.errors import BadRequest
+from corral.model.flow import Flow
+from corral.rules.scope.explain import Explained
+from corral.world.git import merge_commits, plain_folder
+from corral.world.git import repository as git
+from corral.world.git.repository import Found, Repository
 from corral.world.sandbox.probe import at_least, probe, usual
-from corral.world.sandbox.visible import SYSTEM
-from corral.world.scope import Machine, agentignore
+from corral.world.sandbox.program_files import SYSTEM
+from corral.world.sandbox.scope_paths import Machine, agentignore
 from corral.world.trust import Trust
+from corral.world.workspace import held_out
 
 
 class Submission(Struct, frozen=True):
@@ -72,11 +74,11 @@ async def _prepare(
     top = found.repository.folder if found else folder
     settings = load(top, state, trust=request.trust)
     findings = Findings((request.flow_file or "flow") if request.flow is not None else None)
-    flow = flowing.build(request, settings, top, history, findings)
-    trying.agents(flow, settings, request, findings)
-    trying.checks(flow, settings, top, findings)
+    flow = build_flow.build(request, settings, top, history, findings)
+    preflight.agents(flow, settings, request, findings)
+    preflight.checks(flow, settings, top, findings)
     findings.tell()
-    trying.writer(settings)
+    preflight.writer(settings)
     level = await _level(request, state)
     notes: list[str] = []
     names = dict.fromkeys(
@@ -108,9 +110,9 @@ async def _prepare(
         (folder, remembers if glance else None),
     )
     if level != "none":
-        held = await _held(repository, base, programs.of_workspace(flow, settings))
-        around = {name: programs.surroundings(settings, top, each, held) for name, each in fits.items()}
-        programs.check(flow, settings, around, findings)
+        held = await _held(repository, base, hidden_programs.of_workspace(flow, settings))
+        around = {name: hidden_programs.surroundings(settings, top, each, held) for name, each in fits.items()}
+        hidden_programs.check(flow, settings, around, findings)
         findings.tell()
     rules = await _evidence(request, settings, flow, (state, level), (repository, fits.values()), notes)
     plan = RunPlan(
@@ -134,7 +136,7 @@ async def _prepare(
         evidence=rules,
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
-    return Submission(plan, tuple(notes), scoping.explained(next(iter(fits.values())), level))
+    return Submission(plan, tuple(notes), scope.explained(next(iter(fits.values())), level))
 
 
 def _folder(request: Request) -> Path:
@@ -198,12 +200,12 @@ async def _fits(
     folder, remembers = kept
     fits: dict[str, Fitted] = {}
     for agent in agents:
-        asked = scoping.of_agent(scopes, agent, ignore)
+        asked = scope.of_agent(scopes, agent, ignore)
         key = ENCODER.encode((scopes, agent, ignore))
         same = next((each for each in fits.values() if each.effective == asked.effective), None)
         fitted = same or (remembers.scope(folder, key) if remembers else None)
         if fitted is None:
-            fitted = await scoping.fit(asked, machine)
+            fitted = await scope.fit(asked, machine)
             if remembers:
                 remembers.keep_scope(folder, key, fitted)
         fits[agent] = fitted
@@ -256,7 +258,7 @@ def load(folder: Path, state: Path, *, trust: bool) -> Config:
     if trust and is_there:
         trusts.add(mark, of=file_mark(file, content))
     trusted = is_there and trusts.has(mark)
-    settings = reading.load(folder, trusted=mark if trusted else None)
+    settings = loader.load(folder, trusted=mark if trusted else None)
     if settings.untrusted and trusts.knew(file_mark(file, content)):
         changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content).files)
         settings = structs.replace(settings, changed=changed)
@@ -299,7 +301,7 @@ async def _uncommitted(found: Found | None, named: str | None) -> list[str]:
     if found is None or named is not None or not (found.repository.folder / ".git").exists():
         return []
     repository = found.repository
-    quiet, _ = await asyncio.gather(merging.neutral(repository), repository.identity())
+    quiet, _ = await asyncio.gather(merge_commits.neutral(repository), repository.identity())
     listed = await repository.git("status", "--porcelain=v1", "-z", env=quiet, fine=(0, 128))
     count = sum(1 for row in listed.out.split(b"\0") if row[2:3] == b" ")
     files = "1 file is" if count == 1 else f"{count} files are"

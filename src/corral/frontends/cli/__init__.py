@@ -13,10 +13,10 @@ from typing import Any, cast
 import click
 
 from corral import __version__
-from corral.engine.trouble import explained
-from corral.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
+from corral.engine.machine_errors import explained
 from corral.frontends.cli.numbers import with_limits
-from corral.frontends.visible import visible
+from corral.frontends.safe_text import visible
+from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
 
 #: name -> (module below this package, one line for the help)
 COMMANDS: dict[str, tuple[str, str]] = {

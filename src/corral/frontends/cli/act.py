@@ -8,17 +8,17 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.config.places import REPOSITORY_FILE
+from corral.config.paths import REPOSITORY_FILE
 from corral.engine.engine import Engine
-from corral.errors import BadRequest
-from corral.frontends.cli import words
-from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli import text as words
+from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.flow_file import flow_request
+from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import json_option, run_argument
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.trusting import ask_for_trust
-from corral.frontends.cli.who import who
+from corral.frontends.cli.user_name import who
 from corral.model import OPEN, Run, document
+from corral.model.errors import BadRequest
 
 force_option = click.option(
     "--force", is_flag=True, help="Take the run at once from a process that does not answer. [default: after 15 s]"

@@ -12,15 +12,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.engine import demonstration
+from corral.engine import demo_repository
+from corral.engine.budget import money
 from corral.engine.engine import Engine
-from corral.engine.paying import money
-from corral.frontends.cli import words
+from corral.frontends.cli import text as words
 from corral.frontends.cli.evidence import comparison
 from corral.frontends.cli.progress import display
-from corral.merging import MergeRequest
 from corral.model import Request, Run
-from corral.money import Budget
+from corral.model.merge import MergeRequest
+from corral.model.money import Budget
 
 CHECK = "python3 -m unittest -q"
 TASK = "add() gives wrong results for negative numbers: fix it"
@@ -48,13 +48,13 @@ def demo(*, keep: bool, as_json: bool) -> int:
 
 
 async def _play(folder: Path) -> list[Run]:
-    repository, script = await demonstration.build(folder)
+    repository, script = await demo_repository.build(folder)
     engine = Engine(folder / "state")
     click.echo(
         "The agent in this demo is scripted: no model is asked. All else is real: git, sandbox, processes, checks.\n"
     )
     click.echo("1. A repository with a bug. Its test fails on the base:\n")
-    click.echo(_indent(await demonstration.failing_test(repository, CHECK)) + "\n")
+    click.echo(_indent(await demo_repository.failing_test(repository, CHECK)) + "\n")
     click.echo(f'2. corral run "{TASK}" --check "{CHECK}" --retries 1\n')
     request = Request(
         prompt=TASK,
@@ -73,7 +73,7 @@ async def _play(folder: Path) -> list[Run]:
     await engine.work.diff(run.run, None, patch.extend)
     click.echo(_indent(patch.decode()) + "\n")
     click.echo("5. Your checkout was not touched; the proof lies beside the commit, as a git note:\n")
-    click.echo(_indent(await demonstration.picture(repository)) + "\n")
+    click.echo(_indent(await demo_repository.picture(repository)) + "\n")
     await _merge(engine, run.run, repository)
     raced = await _race(engine, repository, script.parent)
     _cost(engine)
@@ -84,12 +84,12 @@ async def _play(folder: Path) -> list[Run]:
 
 async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
     """Let three agents do the same, and look at who wins and why."""
-    names = [f"scripted:{name}" for name in demonstration.RIVALS]
+    names = [f"scripted:{name}" for name in demo_repository.RIVALS]
     click.echo(f'\n8. Three agents at once: corral run "{TASK}" --agent {",".join(names)} --check "{CHECK}"\n')
     request = Request(
         prompt=TASK,
         repo=str(repository),
-        agents=tuple(f"scripted:{scripts / name}" for name in demonstration.RIVALS),
+        agents=tuple(f"scripted:{scripts / name}" for name in demo_repository.RIVALS),
         checks=(CHECK,),
         retries=0,
         unsandboxed=True,
@@ -112,11 +112,11 @@ async def _merge(engine: Engine, run: str, repository: Path) -> None:
     click.echo(f"6. corral merge {run}\n")
     record = await engine.merges.merge(MergeRequest(run=run), click.echo)
     click.echo(f"   {record.state}   {run} into {record.into}")
-    click.echo(_indent(await demonstration.picture(repository)) + "\n")
+    click.echo(_indent(await demo_repository.picture(repository)) + "\n")
     click.echo(f"7. corral undo {run}\n")
     record = await engine.merges.undo(run, repository, click.echo)
     click.echo(f"   {record.state}   {run}: {record.into} is back at {(record.before or '')[:12]}")
-    click.echo(_indent(await demonstration.picture(repository)))
+    click.echo(_indent(await demo_repository.picture(repository)))
 
 
 def _explain(run: Run) -> None:

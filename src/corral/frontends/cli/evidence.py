@@ -6,13 +6,13 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.proof.comparing import Compared, ComparedCheck, ComparedNode, Comparison
-from corral.engine.proof.verifying import Verification
-from corral.errors import BadRequest
-from corral.flow import agent_and_model
-from corral.frontends import evidence_words
-from corral.frontends.cli import words
+from corral.engine.verify import Verification
+from corral.engine.views.compare import Compared, ComparedCheck, ComparedNode, Comparison
+from corral.frontends import evidence_text
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option, run_argument
+from corral.model.errors import BadRequest
+from corral.model.flow import agent_and_model
 
 HEAD = ("PLACE", "ATTEMPT", "AGENT", "STATUS", "EVIDENCE", "CHECKS", "NEW", "CHANGE", "OUTSIDE", "COST", "TIME")
 
@@ -53,14 +53,14 @@ def _table(node: ComparedNode, *, named: bool) -> list[str]:
             str(each.new_failures),
             f"{each.files_changed} file{'' if each.files_changed == 1 else 's'} +{each.insertions} -{each.deletions}",
             str(len(each.outside)),
-            words.money(each.cost),
-            words.seconds(each.seconds),
+            text.money(each.cost),
+            text.seconds(each.seconds),
         )
         for each in node.attempts
     ]
     head = [f"node {node.node}: {node.status}"] if named else []
-    reasons = [f"{each.place}. {words.one_line(each.reason, 1000)}{_extra(each)}" for each in node.attempts]
-    return [*head, *words.table(HEAD, rows), *reasons, f"{'winner' if node.winner else 'none'}: {node.why}"]
+    reasons = [f"{each.place}. {text.one_line(each.reason, 1000)}{_extra(each)}" for each in node.attempts]
+    return [*head, *text.table(HEAD, rows), *reasons, f"{'winner' if node.winner else 'none'}: {node.why}"]
 
 
 def _check(check: ComparedCheck) -> str:
@@ -75,7 +75,7 @@ def _state(passed: bool) -> str:  # noqa: FBT001
     return "pass" if passed else "FAIL"
 
 
-def _count(tests: words.Tally | None) -> str:
+def _count(tests: text.Tally | None) -> str:
     return "" if tests is None or tests.passed is None else f" {tests.passed}/{tests.passed + tests.failed}"
 
 
@@ -101,7 +101,7 @@ def evidence(run: str, attempt: str | None, *, as_json: bool) -> None:
                 raise
             run, attempt = _named_alone(opened, run)
         found = opened.work.evidence(run, attempt)
-    click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(evidence_words.lines(found)))
+    click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(evidence_text.lines(found)))
 
 
 def _named_alone(opened: Engine, name: str) -> tuple[str, str]:

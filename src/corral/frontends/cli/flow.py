@@ -11,17 +11,17 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.looking import pictures
-from corral.engine.planning.flowing import template, template_names
+from corral.engine.planning.build_flow import template, template_names
 from corral.engine.planning.submit import Submission
-from corral.errors import BadFlow, BadRequest
-from corral.frontends.cli.driving import in_foreground
+from corral.engine.views import flow_pictures
 from corral.frontends.cli.flow_file import flow_request, stub_text
+from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.run import detached, submitted
-from corral.frontends.cli.words import table
+from corral.frontends.cli.text import table
 from corral.model import Request, Run
+from corral.model.errors import BadFlow, BadRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [success]"
@@ -78,10 +78,10 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
     """Draw FILE: who comes after whom."""
     found = _prepared(flow_request(file, draft=True, **options)).plan.flow
     forms: dict[str, Callable[[], str]] = {
-        "text": lambda: "\n".join(pictures.text(found)),
-        "mermaid": lambda: pictures.mermaid(found),
-        "svg": lambda: pictures.svg(found),
-        "json": lambda: msgspec.json.format(msgspec.json.encode(pictures.outline(found)), indent=2).decode(),
+        "text": lambda: "\n".join(flow_pictures.text(found)),
+        "mermaid": lambda: flow_pictures.mermaid(found),
+        "svg": lambda: flow_pictures.svg(found),
+        "json": lambda: msgspec.json.format(msgspec.json.encode(flow_pictures.outline(found)), indent=2).decode(),
     }
     click.echo(forms["json" if as_json else form]())
     return 0
@@ -167,7 +167,7 @@ def new(name: str | None, file: str | None, *, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="On one line.")
 def schema(*, as_json: bool) -> int:
     """Print the JSON Schema of flow files: editors complete and check with it."""
-    text = msgspec.json.encode(pictures.schema())
+    text = msgspec.json.encode(flow_pictures.schema())
     click.echo((text if as_json else msgspec.json.format(text, indent=2)).decode())
     return 0
 
@@ -188,9 +188,9 @@ def _dry_run(request: Request, stubs: Sequence[str], stub_file: str, *, as_json:
     finally:
         engine.close()
     if as_json:
-        click.echo(msgspec.json.encode({"flow": pictures.outline(plan.flow), "estimate": guess}).decode())
+        click.echo(msgspec.json.encode({"flow": flow_pictures.outline(plan.flow), "estimate": guess}).decode())
         return 0
-    click.echo("\n".join(pictures.text(plan.flow)))
+    click.echo("\n".join(flow_pictures.text(plan.flow)))
     click.echo("\n".join(guess.lines()))
     click.echo("nothing was started")
     return 0

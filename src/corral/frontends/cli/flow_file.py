@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.errors import BadRequest
 from corral.model import Request
+from corral.model.errors import BadRequest
 
 MOST_FILE = 10 << 20
 

@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.frontends.cli import words
+from corral.frontends.cli import text as words
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.who import who
+from corral.frontends.cli.user_name import who
 from corral.model import Entry, InboxEntry
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from corral.engine.looking.pictures import SIGNS, Board, Row, Working
-from corral.frontends.cli import words
+from corral.engine.views.flow_pictures import SIGNS, Board, Row, Working
+from corral.frontends.cli import text as words
 
 MOODS = {"at work": ">", "stale": "!", "blocked": "?"}
 STYLES = {

@@ -11,15 +11,15 @@ from pathlib import Path
 import click
 import msgspec
 
+from corral.attempt.notional import notional_words
 from corral.engine.engine import Engine
-from corral.engine.looking import document
-from corral.engine.paying.notional import notional_words
-from corral.errors import BadRequest
-from corral.events import Condensed, Stored
-from corral.frontends import listing
-from corral.frontends.cli import words
-from corral.frontends.visible import patch_sink
+from corral.engine.views import run_document
+from corral.frontends import run_rows
+from corral.frontends.cli import text as words
+from corral.frontends.safe_text import patch_sink
 from corral.model import Run
+from corral.model.errors import BadRequest
+from corral.model.events import Condensed, Stored
 
 
 @contextmanager
@@ -46,7 +46,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def ls(*, most: int | None, as_json: bool) -> None:
     """List runs, newest first."""
     with engine() as opened:
-        lines = opened.history.runs(most or (1_000_000 if as_json else listing.USUAL))
+        lines = opened.history.runs(most or (1_000_000 if as_json else run_rows.USUAL))
     if as_json:
         rows = [
             {
@@ -57,7 +57,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
                 "task": line.task,
                 "repo": line.repo,
                 "agents": line.agents,
-                "started": document.moment(line.created),
+                "started": run_document.moment(line.created),
                 "seconds": line.seconds,
                 "cost": {"usd": line.usd},
             }
@@ -65,9 +65,9 @@ def ls(*, most: int | None, as_json: bool) -> None:
         ]
         click.echo(msgspec.json.encode(rows).decode())
     elif not lines:
-        click.echo(listing.NONE, err=True)
+        click.echo(run_rows.NONE, err=True)
     else:
-        click.echo(listing.lined_up(lines))
+        click.echo(run_rows.lined_up(lines))
 
 
 @click.command()
@@ -150,7 +150,7 @@ def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool
 
 
 def _as_json(stored: Stored) -> str:
-    head = {"seq": stored.seq, "at": document.moment(stored.at), "node": stored.node, "attempt": stored.attempt}
+    head = {"seq": stored.seq, "at": run_document.moment(stored.at), "node": stored.node, "attempt": stored.attempt}
     # The body is JSON already: joining texts keeps every event byte for byte.
     return msgspec.json.encode(head).decode()[:-1] + "," + stored.body.decode()[1:]
 
@@ -167,7 +167,7 @@ def _as_text(stored: Stored) -> str | None:
     text = words.event_words(stored.event())
     if text is None:
         return None
-    moment = document.moment(stored.at)[11:19]
+    moment = run_document.moment(stored.at)[11:19]
     who = (stored.attempt or "").rpartition("-")[2]
     return "\n".join(f"{moment} {who:>2}  {words.printable(line)}" for line in text.splitlines())
 
@@ -184,10 +184,10 @@ def diff(run: str, attempt: str | None, *, stat: bool, hunks: bool, as_json: boo
 
     with engine() as opened:
         if hunks:
-            from corral.frontends.cli import hunked  # noqa: PLC0415
+            from corral.frontends.cli import hunk_text  # noqa: PLC0415
 
             cut = asyncio.run(opened.merges.hunks(run, attempt))
-            click.echo(msgspec.json.encode(cut).decode() if as_json else "\n".join(hunked.lines(cut)))
+            click.echo(msgspec.json.encode(cut).decode() if as_json else "\n".join(hunk_text.lines(cut)))
             return
         if stat or as_json:
             found = opened.work.changed_by(run, attempt)

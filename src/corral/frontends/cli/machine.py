@@ -12,8 +12,9 @@ from click.shell_completion import get_completion_class
 
 from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
 from corral.engine.engine import Engine
-from corral.engine.importing import add, import_agents
-from corral.frontends.cli import corral, words
+from corral.engine.import_agents import add, import_agents
+from corral.frontends.cli import corral
+from corral.frontends.cli import text as words
 from corral.frontends.cli.look import json_option
 
 HEAD = ("AGENT", "VERSION", "LOGIN", "MODELS", "RESUMES", "COST", "MCP", "ACP")

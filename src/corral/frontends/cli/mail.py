@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.frontends.cli import words
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 
 
@@ -22,4 +22,4 @@ def mail(run: str, *, as_json: bool) -> None:
         click.echo("nobody has written to anybody", err=True)
     for letter in () if as_json else letters:
         click.echo(f"{letter.id}  {letter.sender} to {letter.to}  {letter.priority}, {letter.state}")
-        click.echo(f"    {words.one_line(letter.text, 200)}")
+        click.echo(f"    {text.one_line(letter.text, 200)}")

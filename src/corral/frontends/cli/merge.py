@@ -12,13 +12,13 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.merge import taking
-from corral.errors import BadRequest
-from corral.frontends.cli import words
+from corral.engine.merge import pick_files
+from corral.frontends.cli import text as words
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.visible import patch_sink
-from corral.merging import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
+from corral.frontends.safe_text import patch_sink
 from corral.model import document
+from corral.model.errors import BadRequest
+from corral.model.merge import STRATEGIES, Conflict, MergeRecord, MergeRequest, Preview, Strategy, Take
 
 
 def _talk(text: str) -> None:
@@ -51,7 +51,7 @@ def _parts(values: tuple[str, ...]) -> Iterator[str]:
 
 
 def _takes(values: tuple[str, ...]) -> tuple[Take, ...]:
-    return tuple(taking.asked(path, who) for path, who in _pairs(values, "--take"))
+    return tuple(pick_files.asked(path, who) for path, who in _pairs(values, "--take"))
 
 
 @click.command()

@@ -14,13 +14,14 @@ from typing import Any, cast
 import click
 import msgspec
 
-from corral.engine.looking import document
-from corral.engine.paying import money, notional
-from corral.flow import known_as
-from corral.frontends.cli import words
+from corral.attempt import notional
+from corral.engine.budget import money
+from corral.engine.views import run_document
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
-from corral.frontends.cli.who import who
-from corral.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window
+from corral.frontends.cli.user_name import who
+from corral.model.flow import known_as
+from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -77,9 +78,7 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
     if found:
         click.echo(
             "\n"
-            + "\n".join(
-                words.table(("LIMIT", "USD", "SPENT", "RESERVED", "LEFT", "BY"), [_row(each) for each in found])
-            )
+            + "\n".join(text.table(("LIMIT", "USD", "SPENT", "RESERVED", "LEFT", "BY"), [_row(each) for each in found]))
         )
     else:
         click.echo("no limit is set; e.g.: corral budget set --per-day 10 --per-run 2", err=True)
@@ -109,7 +108,7 @@ def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zon
             "usd": each.limit.usd,
             "spent": each.spent,
             "reserved": each.reserved,
-            "until": None if each.until is None else document.moment(each.until),
+            "until": None if each.until is None else run_document.moment(each.until),
             "by": each.limit.where,
         }
         for each in found
@@ -166,7 +165,7 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
     most = max((row.usd for row in found.rows), default=0.0)
     rows = [
         (
-            words.one_line(row.key, 40),
+            text.one_line(row.key, 40),
             f"${row.usd:.2f}",
             f"${row.reserved_usd:.2f}" if row.reserved_usd else "-",
             f"{row.tokens}",
@@ -176,9 +175,9 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
         )
         for row in found.rows
     ]
-    lines = words.table((found.by.upper(), "SPENT", "RESERVED", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
+    lines = text.table((found.by.upper(), "SPENT", "RESERVED", "TOKENS", "ATTEMPTS", "DONE", ""), rows)
     known = f" ({found.source})" if found.source != "unknown" else ""
-    lines.append(f"\n{words.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
+    lines.append(f"\n{text.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
     if found.notional_usd:
         lines.append(f"${found.notional_usd:.2f} of it is notional: {notional.notional_words(windows)}")
     unknown = sum(row.unknown for row in found.rows)
@@ -201,7 +200,7 @@ def quota(*, as_json: bool) -> None:
         click.echo("no agent ran into a limit yet", err=True)
     else:
         head = ("ACCOUNT", "NOW", "BACK AT", "SEEN", "TIMES", "IT SAID")
-        click.echo("\n".join(words.table(head, [row for each in found for row in _quota_rows(each)])))
+        click.echo("\n".join(text.table(head, [row for each in found for row in _quota_rows(each)])))
 
 
 def _quota_rows(each: Quota) -> list[tuple[str, ...]]:
@@ -210,12 +209,12 @@ def _quota_rows(each: Quota) -> list[tuple[str, ...]]:
     if each.times:
         back = each.cooling_until or each.until
         now = "limited" if each.cooling_until else "may be asked"
-        at = words.moment(back) if back else "it did not say"
-        rows.append((name, now, at, words.ago(each.at), f"{each.times}", each.message))
+        at = text.moment(back) if back else "it did not say"
+        rows.append((name, now, at, text.ago(each.at), f"{each.times}", each.message))
     for window in each.windows:
-        resets = words.moment(window.resets) if window.resets else "-"
+        resets = text.moment(window.resets) if window.resets else "-"
         used = "-" if window.used is None else f"{100 * window.used:.0f} % used"
-        rows.append((name, used, resets, words.ago(window.at), "-", f"window: {window.name}"))
+        rows.append((name, used, resets, text.ago(window.at), "-", f"window: {window.name}"))
     return rows
 
 
@@ -225,8 +224,8 @@ def _quota(each: Quota) -> dict[str, Any]:
         "account": each.account,
         "model": each.model,
         "limited": each.cooling_until is not None,
-        "until": None if each.until is None else document.moment(each.until),
-        "seen": document.moment(each.at),
+        "until": None if each.until is None else run_document.moment(each.until),
+        "seen": run_document.moment(each.at),
         "times": each.times,
         "message": each.message,
         "windows": [_window(window) for window in each.windows],
@@ -237,8 +236,8 @@ def _window(window: QuotaWindow) -> dict[str, Any]:
     return {
         "name": window.name,
         "used": window.used,
-        "resets": None if window.resets is None else document.moment(window.resets),
-        "seen": document.moment(window.at),
+        "resets": None if window.resets is None else run_document.moment(window.resets),
+        "seen": run_document.moment(window.at),
     }
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from corral.engine.looking import pictures
-from corral.engine.looking.pictures import Board
-from corral.events import Checked, Event, Heard, Mailed, Moved, Noted, Reported
-from corral.flow import Flow
-from corral.frontends.cli import words
+from corral.engine.views import flow_pictures
+from corral.engine.views.flow_pictures import Board
+from corral.frontends.cli import text as words
 from corral.model import Status
+from corral.model.events import Checked, Event, Heard, Mailed, Moved, Noted, Reported
+from corral.model.flow import Flow
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -47,7 +47,7 @@ class Plain:
 
     def draw(self, flow: Flow) -> None:
         """Show a graph before it is carried out."""
-        for line in pictures.text(flow):
+        for line in flow_pictures.text(flow):
             self.say(line)
 
     @contextlib.contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import msgspec
 
-from corral.frontends.cli import words
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option, run_argument
-from corral.serving import QueueState
+from corral.model.server import QueueState
 
 
 @click.group(invoke_without_command=True)
@@ -65,7 +65,7 @@ def _show(state: QueueState, *, as_json: bool) -> None:
     if not state.waiting:
         click.echo("nothing waits in the queue", err=True)
     else:
-        rows = [(each.run, str(each.priority), words.ago(each.at), each.by) for each in state.waiting]
-        click.echo("\n".join(words.table(("RUN", "PRIORITY", "AGE", "BY"), rows)))
+        rows = [(each.run, str(each.priority), text.ago(each.at), each.by) for each in state.waiting]
+        click.echo("\n".join(text.table(("RUN", "PRIORITY", "AGE", "BY"), rows)))
     if state.held:
         click.echo("the queue is held: corral queue go", err=True)

@@ -11,13 +11,13 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.errors import BadRequest, Untrusted
-from corral.frontends.cli.driving import in_foreground
+from corral.frontends.cli.ask_trust import ask_for_trust
+from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.progress import Plain
-from corral.frontends.cli.trusting import ask_for_trust
-from corral.frontends.cli.who import who
+from corral.frontends.cli.user_name import who
 from corral.model import Request, Run, document
-from corral.serving import Ticket
+from corral.model.errors import BadRequest, Untrusted
+from corral.model.server import Ticket
 
 MOST_ARGUMENT = 100_000
 STRATEGIES = ("single", "multi", "parallel", "race", "auto")

@@ -8,15 +8,15 @@ from typing import Any
 import click
 import msgspec
 
-from corral.engine.automatic.shown import ScheduleShown, schedule_shown
 from corral.engine.engine import Engine
-from corral.errors import Conflicting
-from corral.frontends.cli import words
+from corral.engine.queue.rows import ScheduleShown, schedule_shown
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.standing import FEW, like_run, standing, warn_if_alone, what
-from corral.frontends.cli.who import who
-from corral.serving import ScheduleRecord
+from corral.frontends.cli.task_options import FEW, like_run, standing, warn_if_alone, what
+from corral.frontends.cli.user_name import who
+from corral.model.errors import Conflicting
+from corral.model.server import ScheduleRecord
 
 
 @click.group()
@@ -50,7 +50,7 @@ def list_(*, as_json: bool) -> None:
             )
             for record, at in found
         ]
-        click.echo("\n".join(words.table(("SCHEDULE", "WHEN", "NEXT", "LAST", "TASK"), rows)))
+        click.echo("\n".join(text.table(("SCHEDULE", "WHEN", "NEXT", "LAST", "TASK"), rows)))
         warn_if_alone(opened)
 
 
@@ -144,4 +144,4 @@ def _show(opened: Engine, name: str, at: float | None, *, as_json: bool) -> None
 
 
 def _next(at: float | None) -> str:
-    return "paused" if at is None else words.moment(at)
+    return "paused" if at is None else text.moment(at)

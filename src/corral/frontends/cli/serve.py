@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from corral.config.places import is_folder
-from corral.errors import BadRequest
-from corral.frontends.cli import words
+from corral.config.paths import is_folder
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
-from corral.serving import SCOPES
+from corral.model.errors import BadRequest
+from corral.model.server import SCOPES
 
 if TYPE_CHECKING:
     from corral.frontends.web.server import Announced
@@ -64,8 +64,8 @@ def serve(  # noqa: PLR0913 -- what Click hands over
     is left as after a crash: the next `corral serve` goes on with it.
     """
     from corral.frontends.web import server  # noqa: PLC0415
+    from corral.frontends.web.app_state import ServerSettings  # noqa: PLC0415
     from corral.frontends.web.logs import set_up  # noqa: PLC0415 -- only this command needs the web
-    from corral.frontends.web.site import ServerSettings  # noqa: PLC0415
 
     set_up(as_json=form == "json", level=logging.INFO if verbose or form == "json" else logging.WARNING)
     settings = ServerSettings(
@@ -143,14 +143,14 @@ def list_(*, as_json: bool) -> None:
         click.echo(msgspec.json.encode(found).decode())
         return
     rows = [
-        (each.id, each.name, ",".join(each.scopes), words.ago(each.created), _used(each.used), _state(each.revoked))
+        (each.id, each.name, ",".join(each.scopes), text.ago(each.created), _used(each.used), _state(each.revoked))
         for each in found
     ]
-    click.echo("\n".join(words.table(("TOKEN", "NAME", "SCOPES", "AGE", "USED", "STATE"), rows)))
+    click.echo("\n".join(text.table(("TOKEN", "NAME", "SCOPES", "AGE", "USED", "STATE"), rows)))
 
 
 def _used(at: float | None) -> str:
-    return "never" if at is None else f"{words.ago(at)} ago" if time.time() - at > 60 else "just now"
+    return "never" if at is None else f"{text.ago(at)} ago" if time.time() - at > 60 else "just now"
 
 
 def _state(revoked: float | None) -> str:

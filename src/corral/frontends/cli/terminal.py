@@ -15,13 +15,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from corral.engine.looking.pictures import Board
-from corral.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
-from corral.flow import Flow
-from corral.frontends.cli import live, words
+from corral.engine.views.flow_pictures import Board
+from corral.frontends.cli import live
+from corral.frontends.cli import text as words
 from corral.frontends.cli.progress import Plain, headline, named
-from corral.frontends.visible import Drawing, visible
+from corral.frontends.safe_text import Drawing, visible
 from corral.model import Status
+from corral.model.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
+from corral.model.flow import Flow
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine

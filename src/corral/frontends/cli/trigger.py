@@ -12,16 +12,16 @@ from typing import Any
 import click
 import msgspec
 
-from corral.engine.automatic.shown import trigger_shown
-from corral.engine.automatic.triggers import occasion
 from corral.engine.engine import Engine
-from corral.errors import BadRequest, Conflicting
-from corral.frontends.cli import words
+from corral.engine.queue.rows import trigger_shown
+from corral.engine.queue.triggers import occasion
+from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.standing import FEW, like_run, standing, warn_if_alone, what
-from corral.frontends.cli.who import who
-from corral.serving import TriggerRecord
+from corral.frontends.cli.task_options import FEW, like_run, standing, warn_if_alone, what
+from corral.frontends.cli.user_name import who
+from corral.model.errors import BadRequest, Conflicting
+from corral.model.server import TriggerRecord
 
 LEAST_SECRET = 16
 
@@ -58,7 +58,7 @@ def list_(*, as_json: bool) -> None:
             )
             for each in found
         ]
-        click.echo("\n".join(words.table(("TRIGGER", "STATE", "ON", "WHEN", "LAST", "TASK"), rows)))
+        click.echo("\n".join(text.table(("TRIGGER", "STATE", "ON", "WHEN", "LAST", "TASK"), rows)))
         warn_if_alone(opened)
 
 

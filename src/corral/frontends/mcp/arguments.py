@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from corral.flow import MergeStrategy, TaskType
 from corral.model import Status
-from corral.money import Window
-from corral.serving import AccessScope
+from corral.model.flow import MergeStrategy, TaskType
+from corral.model.money import Window
+from corral.model.server import AccessScope
 
 Text = Annotated[str, Meta(max_length=10 << 20)]
 RunName = Annotated[str, Meta(description="A run: its id, an unambiguous beginning of it, or @last.", min_length=1)]

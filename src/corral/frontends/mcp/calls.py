@@ -11,15 +11,15 @@ from pathlib import Path
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
 
+from corral.engine.budget import money
 from corral.engine.engine import Engine
-from corral.engine.paying import money
-from corral.errors import CorralError
-from corral.events import Stored
-from corral.frontends.cli.words import event_words, one_line
-from corral.frontends.mcp import asking
-from corral.frontends.mcp.going import Driving
-from corral.frontends.mcp.visitors import Visitor
+from corral.frontends.cli.text import event_words, one_line
+from corral.frontends.mcp import elicitation
+from corral.frontends.mcp.permissions import Visitor
+from corral.frontends.mcp.stdio_runs import Driving
 from corral.model import Entry, Run
+from corral.model.errors import CorralError
+from corral.model.events import Stored
 
 MOST_MESSAGE = 300
 MOST_AT_ONCE = 5  #: messages about what came together
@@ -44,16 +44,16 @@ class Call:
         client = self._context.session.client_params
         return f"{self.visitor.by} by {one_line(client.client_info.name, 60) if client else 'an MCP client'}"
 
-    def comes_again(self) -> asking.Pending | None:
+    def comes_again(self) -> elicitation.Pending | None:
         """Return which question this call brings the answer to."""
-        return asking.pending(self._params.request_state)
+        return elicitation.pending(self._params.request_state)
 
-    async def answer_pending(self, pending: asking.Pending) -> bool:
+    async def answer_pending(self, pending: elicitation.Pending) -> bool:
         """Take the answer that this call brings along; tell whether the question is answered."""
         entry = _entry(self.engine, pending.entry)
         if entry is None:
             return True  # answered elsewhere meanwhile
-        return await self._answer(entry, asking.answered(entry, self._params.input_responses))
+        return await self._answer(entry, elicitation.answered(entry, self._params.input_responses))
 
     async def until_over(self, run: str) -> Run:
         """Wait for the end of a run that is driven here; a cancelled call stops it."""
@@ -64,10 +64,10 @@ class Call:
                 entry = self._question(run) if found.status in LEFT_TO_PERSON else None
                 if entry is None:
                     return found
-                if not asking.can_ask(self._context):
+                if not elicitation.can_ask(self._context):
                     if not await self._goes_on(entry, found):
                         return found
-                elif not await self._answer(entry, await asking.ask(self._context, entry)):
+                elif not await self._answer(entry, await elicitation.ask(self._context, entry)):
                     return self.engine.show(run)
                 if self.engine.show(run).status in LEFT_TO_PERSON and not self.engine.driven(run):
                     await self.going.resume(run)
@@ -94,9 +94,9 @@ class Call:
                 await self._tell(new)
                 entry = self._question(run, at_work=True)
                 if entry is not None and task is not None and not task.done():
-                    if not asking.can_ask(self._context):
+                    if not elicitation.can_ask(self._context):
                         return  # the client is told, and the run goes on
-                    await self._answer(entry, await asking.ask(self._context, entry))
+                    await self._answer(entry, await elicitation.ask(self._context, entry))
                 if task is not None and task.done():
                     break
         if task is not None:
@@ -130,7 +130,7 @@ class Call:
     def _question(self, run: str, *, at_work: bool = False) -> Entry | None:
         """Return what this run waits for an answer to; at work only what its agents ask, for others leave it first."""
         for entry in self.engine.inbox.entries():
-            asked = entry.kind == "question" if at_work else entry.about not in asking.NOT_ASKED
+            asked = entry.kind == "question" if at_work else entry.about not in elicitation.NOT_ASKED
             if entry.run == run and asked and entry.id not in self._unanswered:
                 return entry
         return None

@@ -6,13 +6,13 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from corral.engine.budget import money
 from corral.engine.engine import Engine
-from corral.engine.paying import money
-from corral.errors import BadRequest
-from corral.frontends.mcp import arguments, given
+from corral.frontends.mcp import arguments, responses
+from corral.frontends.mcp.act_tools import Told
 from corral.frontends.mcp.calls import Call
-from corral.frontends.mcp.tools import Told
-from corral.money import Limit, Standing, Window
+from corral.model.errors import BadRequest
+from corral.model.money import Limit, Standing, Window
 
 
 async def budget(call: Call, asked: arguments.Budget) -> Told:
@@ -37,13 +37,13 @@ def spent(engine: Engine) -> tuple[float, float]:
     return found["day"][0], found["month"][0]
 
 
-def standing(engine: Engine, outcome: str) -> given.Money:
+def standing(engine: Engine, outcome: str) -> responses.Money:
     settings = engine.settings.load(Path()).budget
     limits = money.standings(engine.store, settings)
     found = money.spending(engine.store, settings)
     rows = money.overview(engine.store, settings, since=time.time() - 32 * 86400).days.rows
     today = datetime.now(money.zone_of(settings)).date().isoformat()
-    return given.Money(
+    return responses.Money(
         daily_tokens=sum(row.tokens for row in rows if row.key == today),
         daily_spending=found["day"][0],
         daily_held=found["day"][1],
@@ -67,9 +67,9 @@ def _least(limits: list[Standing], window: Window) -> float | None:
     return min(usd, default=None)
 
 
-def _limit(each: Standing) -> given.Limit:
+def _limit(each: Standing) -> responses.Limit:
     limit = each.limit
-    return given.Limit(
+    return responses.Limit(
         window=limit.window,
         usd=limit.usd,
         agent=limit.agent or None,

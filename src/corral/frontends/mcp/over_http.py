@@ -14,10 +14,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corral.frontends.mcp.going import Driving
 from corral.frontends.mcp.malformed import vet
+from corral.frontends.mcp.permissions import Visitor
 from corral.frontends.mcp.server import build
-from corral.frontends.mcp.visitors import Visitor
+from corral.frontends.mcp.stdio_runs import Driving
 
 VISITOR = "corral.visitor"  #: in the scope of a request: who it is from
 JSON = "application/json"

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET
 
 from corral.engine.engine import Engine
-from corral.errors import BadRequest
 from corral.frontends.mcp.arguments import Execute, FlowCall, Part
 from corral.frontends.mcp.calls import Call
 from corral.model import Request
+from corral.model.errors import BadRequest
 
 OLD_NAMES = {"claude-code": "claude", "open-code": "opencode"}  #: what clients of earlier engines call an agent
 MOST_FLOW = 10 << 20

@@ -15,12 +15,12 @@ from mcp.types import (
 )
 
 from corral.engine.engine import Engine
-from corral.engine.looking import document as engine_document
-from corral.errors import CorralError
-from corral.frontends.cli.words import event_words, one_line
-from corral.frontends.mcp import given
-from corral.frontends.mcp.looking import lines
+from corral.engine.views import run_document as engine_document
+from corral.frontends.cli.text import event_words, one_line
+from corral.frontends.mcp import responses
+from corral.frontends.mcp.look_tools import lines
 from corral.model import document
+from corral.model.errors import CorralError
 
 RUNS = "corral://runs"
 MOST_LISTED = 50
@@ -63,7 +63,7 @@ async def read(engine: Engine, uri: str) -> ReadResourceResult:
 
 async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, str]:
     if uri == RUNS:
-        return msgspec.json.encode(given.Lines(runs=tuple(lines(engine, 1000)))).decode(), JSON
+        return msgspec.json.encode(responses.Lines(runs=tuple(lines(engine, 1000)))).decode(), JSON
     if not uri.startswith(f"{RUNS}/") or not run or part not in ("", "log", "diff"):
         raise CorralError(f"there is nothing at {uri[:200]}")
     found = engine.show(run)

@@ -21,13 +21,13 @@ from mcp.types import (
 )
 
 from corral import __version__
-from corral.errors import BadRequest, CorralError, refusal_of
-from corral.frontends.mcp import prompts, resources, table
+from corral.frontends.mcp import prompts, resources, tool_registry
 from corral.frontends.mcp.arguments import Arguments
-from corral.frontends.mcp.asking import InputNeeded
 from corral.frontends.mcp.calls import Call
-from corral.frontends.mcp.going import Driving
-from corral.frontends.mcp.visitors import Visitor
+from corral.frontends.mcp.elicitation import InputNeeded
+from corral.frontends.mcp.permissions import Visitor
+from corral.frontends.mcp.stdio_runs import Driving
+from corral.model.errors import BadRequest, CorralError, refusal_of
 
 ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
 INSTRUCTIONS = (
@@ -52,7 +52,7 @@ def build(going: Driving, visitor_of: Callable[[ServerRequestContext], Visitor])
             return _refused(error)
 
     async def list_tools(_: ServerRequestContext, __: object) -> ListToolsResult:
-        return ListToolsResult(tools=table.listed())
+        return ListToolsResult(tools=tool_registry.listed())
 
     async def list_resources(_: ServerRequestContext, __: object) -> resources.ListResourcesResult:
         return resources.listed(engine)
@@ -97,9 +97,9 @@ def _refused(caught: Exception) -> CallToolResult:
 
 
 async def _called(call: Call, params: CallToolRequestParams) -> CallToolResult:
-    entry = table.TABLE.get(params.name)
+    entry = tool_registry.TABLE.get(params.name)
     if entry is None:
-        raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(table.TABLE)}")
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: `{params.name[:80]}`; known: {', '.join(tool_registry.TABLE)}")
     asked = _decoded(entry.takes, params.arguments or {})
     call.visitor.needs(asked.scope)
     told = await entry.does(call, asked)

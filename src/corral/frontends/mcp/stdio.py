@@ -17,10 +17,10 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from corral.engine.engine import Engine
-from corral.frontends.mcp.going import Going
 from corral.frontends.mcp.malformed import Vetted, refusal, vet
+from corral.frontends.mcp.permissions import Owner
 from corral.frontends.mcp.server import build
-from corral.frontends.mcp.visitors import Owner
+from corral.frontends.mcp.stdio_runs import Going
 
 PATIENCE = 10.0  #: seconds for what a client asked before it closed its side
 LOOK_SECONDS = 0.02

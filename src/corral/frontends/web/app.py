@@ -12,9 +12,8 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from corral import __version__
-from corral.frontends.web import described, login, problems
+from corral.frontends.web import bodies, login, problems
 from corral.frontends.web.api import (
-    acts,
     automation,
     conflicts,
     events,
@@ -23,13 +22,14 @@ from corral.frontends.web.api import (
     machine,
     money,
     queue,
+    run_actions,
     runs,
     tokens,
     webhooks,
 )
+from corral.frontends.web.app_state import Site
 from corral.frontends.web.guard import Guard
 from corral.frontends.web.mcp import PATH
-from corral.frontends.web.site import Site
 
 STATIC = Path(__file__).parent / "static"
 PAGES = "corral.frontends.web.pages"  #: has a `router`: the page that people look at
@@ -53,7 +53,7 @@ def create(site: Site) -> FastAPI:
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> Response:  # pyright: ignore[reportUnusedFunction] -- FastAPI calls it
-        return described.answer(described.describe(app))
+        return bodies.answer(bodies.describe(app))
 
     app.add_middleware(Guard, settings=site.settings)
     return app
@@ -61,8 +61,21 @@ def create(site: Site) -> FastAPI:
 
 def api() -> APIRouter:
     """Return the routes of the API."""
-    whole = APIRouter(prefix="/api/v1", responses=described.PROBLEMS)
-    for part in (runs, events, acts, conflicts, flows, inbox, queue, money, machine, automation, webhooks, tokens):
+    whole = APIRouter(prefix="/api/v1", responses=bodies.PROBLEMS)
+    for part in (
+        runs,
+        events,
+        run_actions,
+        conflicts,
+        flows,
+        inbox,
+        queue,
+        money,
+        machine,
+        automation,
+        webhooks,
+        tokens,
+    ):
         whole.include_router(part.router)
     return whole
 

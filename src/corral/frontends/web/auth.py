@@ -13,10 +13,10 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from corral.engine.access import csrf_of
+from corral.engine.tokens import csrf_of
+from corral.frontends.web.app_state import Site, site_of
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Site, site_of
-from corral.serving import AccessScope, Token
+from corral.model.server import AccessScope, Token
 
 COOKIE = "corral_login"
 SAFE = ("GET", "HEAD", "OPTIONS")

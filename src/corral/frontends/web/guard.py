@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.frontends.web import wire
+from corral.frontends.web.app_state import ServerSettings
 from corral.frontends.web.problems import problem
-from corral.frontends.web.site import ServerSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADER_BYTES = 32 << 10

@@ -10,10 +10,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import COOKIE, Reader, form, set_cookie
 from corral.frontends.web.pages.frame import templates
-from corral.frontends.web.site import Here, Site
-from corral.serving import Token
+from corral.model.server import Token
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,8 +7,8 @@ import sys
 
 import msgspec
 
-from corral.engine.looking.document import moment
-from corral.events import Heard, Moved
+from corral.engine.views.run_document import moment
+from corral.model.events import Heard, Moved
 
 attempts = logging.getLogger("corral.attempt")
 FIELDS = ("run", "attempt", "method", "path", "status", "ms", "token", "webhook", "schedule", "trigger")

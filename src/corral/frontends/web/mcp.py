@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from corral.engine.automatic.foreman import Foreman
 from corral.engine.engine import Engine
-from corral.errors import BadRequest
-from corral.frontends.web import vetting
+from corral.engine.queue.supervisor import Foreman
+from corral.frontends.web import policy
+from corral.frontends.web.app_state import site_of
 from corral.frontends.web.auth import HINT, Caller, identify
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import site_of
 from corral.model import Request, Run, RunPlan
-from corral.serving import AccessScope, Ticket
+from corral.model.errors import BadRequest
+from corral.model.server import AccessScope, Ticket
 
 if TYPE_CHECKING:
-    from corral.frontends.mcp.visitors import Visitor
+    from corral.frontends.mcp.permissions import Visitor
 
 PATH = "/mcp"
 MOST_AT_ONCE = 16  #: runs that clients wait for; more are refused, or queued by `background`
@@ -40,16 +40,16 @@ class Guest:
         self._caller.needs(scope)
 
     def place(self, path: str) -> str:
-        return vetting.repository(path, self._roots)
+        return policy.repository(path, self._roots)
 
     def request(self, request: Request) -> Request:
-        return vetting.request(request, self._caller, self._roots)
+        return policy.request(request, self._caller, self._roots)
 
     def plan(self, plan: RunPlan) -> None:
-        vetting.plan(plan, self._caller, self._roots)
+        policy.plan(plan, self._caller, self._roots)
 
     def branch(self, name: str) -> str:
-        return vetting.branch(name) or ""
+        return policy.branch(name) or ""
 
 
 class Served:

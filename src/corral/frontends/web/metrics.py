@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from corral import __version__
-from corral.engine.paying import money
-from corral.frontends.web.site import Site
+from corral.engine.budget import money
+from corral.frontends.web.app_state import Site
 
 
 def text(site: Site) -> str:

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Mount
 
-from corral.errors import (
+from corral.model.errors import (
     BadFlow,
     BadRequest,
     ChecksFailed,

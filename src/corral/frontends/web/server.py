@@ -15,19 +15,19 @@ from pathlib import Path
 import uvicorn
 from msgspec import Struct, structs
 
-from corral.engine.automatic.foreman import Foreman
 from corral.engine.engine import Engine
-from corral.engine.people.outgoing import Outgoing
-from corral.errors import BadRequest
-from corral.events import Heard
-from corral.frontends.web import logs, vetting
+from corral.engine.queue.supervisor import Foreman
+from corral.engine.webhooks import Outgoing
+from corral.frontends.web import logs, policy
 from corral.frontends.web.app import create
-from corral.frontends.web.landings import Landings
+from corral.frontends.web.app_state import ServerSettings, Site
+from corral.frontends.web.header_timeout import punctual
 from corral.frontends.web.limits import Limiter
 from corral.frontends.web.mcp import Door
-from corral.frontends.web.punctual import punctual
-from corral.frontends.web.site import ServerSettings, Site
+from corral.frontends.web.running_merges import Landings
 from corral.frontends.web.streams import Hub
+from corral.model.errors import BadRequest
+from corral.model.events import Heard
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 GRACE_SECONDS = 2
@@ -113,7 +113,7 @@ async def _serve(
     address = f"{'https' if listening.certificate else 'http'}://{shown}:{port}"
     settings = structs.replace(settings, port=port, secure=settings.secure or listening.certificate is not None)
     hub = Hub(engine, settings.viewers)
-    vet = partial(vetting.within, roots=settings.roots)
+    vet = partial(policy.within, roots=settings.roots)
 
     def hear(heard: Heard) -> None:
         hub.hear(heard)

@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from corral.engine.engine import Engine
-from corral.engine.looking.document import moment
-from corral.engine.watching import Bell, bell_of
-from corral.errors import CorralError
-from corral.events import Heard
+from corral.engine.store_changes import Bell, bell_of
+from corral.engine.views.run_document import moment
 from corral.frontends.web.auth import Caller
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.wire import Wire, chunk, message
 from corral.model import OPEN
-from corral.serving import Logged
+from corral.model.errors import CorralError
+from corral.model.events import Heard
+from corral.model.server import Logged
 
 MOST_PENDING = 1000  #: events kept for one viewer; one that is further behind is given up until it reads on
 BATCH = 500

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from corral.flow import Node, Task
-from corral.rules.condense import condense
+from corral.model.flow import Node, Task
+from corral.rules.context.condense import condense
 
 MOST_WORDS = 8000  #: characters in the prompt; what is longer lies whole in a file
 FILE = "context.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from corral.flow import Flow, Node
+from corral.model.flow import Flow, Node
 from corral.rules.flows.layout import Line, Spot, layers, picture
 
 SIGNS = {"done": "+", "failed": "x", "timed_out": "x", "running": ">", "waiting": "?", "skipped": "-", "queued": "."}

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from corral.flow import Node
+from corral.model.flow import Node
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Table
 from corral.rules.flows.tree import Place

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from corral.flow import Flow, Node, On
+from corral.model.flow import Flow, Node, On
 
 MARGIN = 10
 GAP_X, GAP_Y, GAP_WRAPPED = 60, 22, 24

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from corral.flow import Flow, Node
 from corral.model import Attempt, AttemptRecord, Cost, Failure, RetryPolicy
-from corral.rules.actions import Action, Ask, Finish, Land, Settle
-from corral.rules.flows.guessing import guess
+from corral.model.flow import Flow, Node
+from corral.rules.flows.made_up_output import guess
 from corral.rules.flows.stubs import Stub, Stubs
-from corral.rules.lanes import Begin, WaitUntil
-from corral.rules.schedule import Schedule
+from corral.rules.schedule.actions import Action, Ask, Finish, Land, Settle
+from corral.rules.schedule.agent_tries import Begin, WaitUntil
+from corral.rules.schedule.decide import Schedule
 
 MOST_STEPS = 100_000
 STUBBED = "the stub says so"

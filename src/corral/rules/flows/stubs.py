@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from corral.errors import BadRequest
-from corral.flow import Flow, Node
+from corral.model.errors import BadRequest
+from corral.model.flow import Flow, Node
+from corral.rules.flows.schemas import misfits
 from corral.rules.flows.tree import Unreadable, read
-from corral.rules.schemas import misfits
 
 GOOD, BAD = ("success", "done", "yes", True), ("failure", "failed", "no", False)
 HINT = 'NODE=success, NODE=failure, GATE=no, or what it gives as JSON: \'plan={"files": ["a.py"]}\''

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from corral.config.durations import duration
-from corral.errors import BadRequest
-from corral.rules.flows import filling
+from corral.model.errors import BadRequest
+from corral.rules.flows import fill_text
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.tree import Mistake, Place
 
@@ -77,7 +77,7 @@ class Table:
     def filled_text(self, name: str) -> str | None:
         text = self.text(name)
         if text is not None:
-            self.guarded(name, lambda: filling.names(text))
+            self.guarded(name, lambda: fill_text.names(text))
         if not (text or "").strip():
             self.wrong(f"`{name}` is empty", "", name)
         return text
@@ -114,7 +114,7 @@ class Table:
         """Return a list of texts with places to fill."""
         texts = self.texts(name)
         for text in texts:
-            self.guarded(name, lambda text=text: filling.names(text))
+            self.guarded(name, lambda text=text: fill_text.names(text))
         return texts
 
     def items(self, name: str) -> list[Place]:

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 from corral.world.proxy import http1
-from corral.world.proxy.door import Peer, Refused
+from corral.world.proxy.listener import Peer, Refused
 from corral.world.proxy.secret import Secret
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]  #: a name and a port -> addresses

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer
-from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.first_words import WrongServer
 from corral.world.proxy.http1 import Malformed, Request
+from corral.world.proxy.listener import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.secret import Secret
 from corral.world.proxy.tunnel import tunnel
 

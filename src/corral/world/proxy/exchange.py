@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from corral.world.proxy import http1
-from corral.world.proxy.door import Client, Peer, together
 from corral.world.proxy.http1 import Malformed, Request, Response
+from corral.world.proxy.listener import Client, Peer, together
 
 MOST_INTERIM = 10
 MOST_AFTER_BYTES = 1 << 20

@@ -12,12 +12,12 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
-from corral.errors import BadRequest
+from corral.model.errors import BadRequest
 from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer, secure
-from corral.world.proxy.door import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.http1 import Malformed, Request, Response
+from corral.world.proxy.listener import Client, Door, Doorway, Limits, Peer, Refused
 from corral.world.proxy.secret import Mask, Secret
 
 BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")

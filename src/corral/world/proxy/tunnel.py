@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from corral.world.proxy import first_words, http1
-from corral.world.proxy.door import Peer
 from corral.world.proxy.first_words import Ahead, Check, WrongServer
 from corral.world.proxy.http1 import PIECE_BYTES, Malformed
+from corral.world.proxy.listener import Peer
 
 SWITCHED = re.compile(rb"HTTP/1\.[01] 101\b")
 PACKET = re.compile(rb"[0-9a-f]{4}")  #: the size of a packet of git

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.errors import CorralError
 from corral.model import Level
-from corral.world.custody import Leftover
+from corral.model.errors import CorralError
 from corral.world.process import Owner, Start
-from corral.world.sandbox import cgroup, container, inside, seatbelt
-from corral.world.sandbox.control import Listeners, OnThisMachine
+from corral.world.process_identity import Leftover
+from corral.world.sandbox import cgroup, container, inner_options, seatbelt
 from corral.world.sandbox.launchers import inner, launcher
+from corral.world.sandbox.listening_sockets import Listeners, OnThisMachine
 from corral.world.sandbox.profile import HOME, Box, build
 
 #: Users of agents when corral is root: far above any real one, or below 65536 where a container maps no more.
@@ -104,7 +104,7 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
         argv=[
             *launcher(), "-p", str(os.getpid()), *steps, "--",
             shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
-            *first, *inside.in_box(box, control, grouped=grouped), *argv,
+            *first, *inner_options.in_box(box, control, grouped=grouped), *argv,
         ],
         env=ENVIRONMENT,
         pass_fds=(arguments, tells, *([control] if control is not None else [])),
@@ -128,7 +128,7 @@ def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
     _, first = inner(boxed=True)
-    inside_it = [*first, *inside.in_box(box, None, grouped=True), *argv]
+    inside_it = [*first, *inner_options.in_box(box, None, grouped=True), *argv]
     made = container.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
     # The program needs to find its own settings; all else of its environment is the box's.
     env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
@@ -155,7 +155,7 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
         if box.readonly or box.hidden:
             raise CorralError("at level landlock no part of a workspace can be read-only or hidden")
         _, first = inner(boxed=False)
-        first = [*first, *inside.by_landlock(box, scratch, own_user=owner is not None)]
+        first = [*first, *inner_options.by_landlock(box, scratch, own_user=owner is not None)]
     elif level == "seatbelt":
         first = ["/usr/bin/sandbox-exec", "-p", seatbelt.profile(box, scratch)]
     left, leaves = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.world.sandbox.profile import SCRATCH, Box, mounts
-from corral.world.sandbox.visible import ETC, SYSTEM
+from corral.world.sandbox.program_files import ETC, SYSTEM
 
 EMPTY = "corral-empty"  #: the image that docker needs: nothing is in it but the places where things are mounted
 PROGRAMS = ("podman", "docker")

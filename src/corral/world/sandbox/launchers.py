@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from corral.world.sandbox.visible import needs
+from corral.world.sandbox.program_files import needs
 
 FOLDER = Path(__file__).parent
 IN_BOX = "/run/box/inner"  #: where the inner one stands in a box

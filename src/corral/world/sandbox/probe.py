@@ -15,9 +15,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from corral.errors import CorralError
 from corral.model import Level
-from corral.world import process, shortage
+from corral.model.errors import CorralError
+from corral.world import machine_limits, process
 from corral.world.process import Start
 from corral.world.sandbox import container, launchers, remedies
 from corral.world.sandbox.confine import agent_owner, confine
@@ -124,10 +124,10 @@ async def _try(level: Level, state: Path) -> Wanting | None:
         with tempfile.TemporaryDirectory(prefix="probe-", dir=place) as name:
             said = await _run(level, Path(name))
     except (CorralError, OSError) as error:  # whatever is wrong: it does not hold
-        if short := shortage.of(error):
+        if short := machine_limits.of(error):
             raise short from error
         said = str(error)
-    if said and (short := shortage.in_words(said)):
+    if said and (short := machine_limits.in_words(said)):
         raise short  # that says nothing about the sandbox
     return None if said is None else Wanting(level, said, remedies.remedy(level, said, state))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from corral.world.masks import Mask
 from corral.world.sandbox.launchers import IN_BOX, inner
-from corral.world.sandbox.visible import ETC, SYSTEM, authorities, is_system, outermost
+from corral.world.sandbox.masks import Mask
+from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, is_system, outermost
 
 HOME = "/home/agent"
 SCRATCH = {"/dev/shm": 256 << 20, "/tmp": 2 << 30, "/run": 64 << 20, "/var/tmp": 2 << 30}  # noqa: S108 -- the box's own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.world.sandbox.profile import Box
-from corral.world.sandbox.visible import authorities
+from corral.world.sandbox.program_files import authorities
 
 SYSTEM = (
     "/usr", "/bin", "/sbin", "/System", "/Library/Apple", "/Library/Developer", "/Applications/Xcode.app",

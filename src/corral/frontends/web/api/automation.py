@@ -11,17 +11,17 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.automatic.shown import ScheduleShown, TriggerShown, schedule_shown, trigger_shown
-from corral.engine.automatic.triggers import TooMany, occasion
-from corral.frontends.web import vetting
+from corral.engine.queue.rows import ScheduleShown, TriggerShown, schedule_shown, trigger_shown
+from corral.engine.queue.triggers import TooMany, occasion
+from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, Word
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Admin, Caller, Reader
-from corral.frontends.web.described import OPEN, answer, body, gives, takes
+from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
 from corral.model import Request as RunRequest
 from corral.model import Run
-from corral.serving import ScheduleRecord, TriggerRecord
+from corral.model.server import ScheduleRecord, TriggerRecord
 
 router = APIRouter(tags=["automation"])
 Name = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")]
@@ -106,7 +106,7 @@ async def put_trigger(name: str, request: Request, site: Here, caller: Admin) ->
         when=wanted.when,
         approve=wanted.approve,
         approve_unless=wanted.approve_unless,
-        branch=vetting.branch(wanted.branch or None) or "",
+        branch=policy.branch(wanted.branch or None) or "",
         most_open=wanted.most_open,
         per_hour=wanted.per_hour,
         enabled=wanted.enabled,
@@ -150,4 +150,4 @@ def _event(sent: Mapping[str, str]) -> str:
 
 def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
     roots = site.settings.roots
-    return vetting.request(wanted.request(vetting.repository(wanted.repo, roots)), caller, roots)
+    return policy.request(wanted.request(policy.repository(wanted.repo, roots)), caller, roots)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from corral.flow import Select, TaskType
-from corral.merging import Strategy
 from corral.model import Level, Request
+from corral.model.flow import Select, TaskType
+from corral.model.merge import Strategy
 
 Text = Annotated[str, Meta(max_length=200_000)]
 Long = Annotated[str, Meta(max_length=1_000_000)]

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web import vetting
+from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Settlement
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Lander, Reader
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
-from corral.merging import Conflicts, MergeRequest
+from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model import Run
+from corral.model.merge import Conflicts, MergeRequest
 
 router = APIRouter(tags=["runs"])
 Branch = Annotated[str | None, Query(max_length=200, description="Where it would land; else where it was to land.")]
@@ -27,7 +27,7 @@ async def conflicts(run: str, site: Here, _: Reader, into: Branch = None, path: 
 
     A version that is not text, or too long, comes without its text. Nothing is changed.
     """
-    return answer(await site.engine.merges.conflicts(run, vetting.branch(into), path))
+    return answer(await site.engine.merges.conflicts(run, policy.branch(into), path))
 
 
 @router.post(
@@ -48,10 +48,10 @@ async def settle(run: str, request: Request, site: Here, caller: Lander) -> Resp
 
 
 def _request(run: str, wanted: Settlement) -> MergeRequest:
-    vetting.relative((*wanted.choices, *wanted.texts))
+    policy.relative((*wanted.choices, *wanted.texts))
     return MergeRequest(
         run=run,
-        into=vetting.branch(wanted.into),
+        into=policy.branch(wanted.into),
         strategy=wanted.strategy,
         resolve=tuple(wanted.choices.items()),
         texts=tuple(wanted.texts.items()),

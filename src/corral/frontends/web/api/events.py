@@ -13,15 +13,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from corral.errors import CorralError
-from corral.frontends.web.api.shown import EventPage
+from corral.frontends.web.api.rows import EventPage
+from corral.frontends.web.app_state import Here, Site, site_of
 from corral.frontends.web.auth import Caller, Reader, identify_socket
-from corral.frontends.web.described import answer, gives
+from corral.frontends.web.bodies import answer, gives
 from corral.frontends.web.guard import deny
 from corral.frontends.web.problems import of_error
-from corral.frontends.web.site import Here, Site, site_of
 from corral.frontends.web.streams import Hub, Viewer, follow, told
 from corral.frontends.web.wire import KEY, Wire
+from corral.model.errors import CorralError
 
 router = APIRouter(tags=["events"])
 MOST_SUBSCRIPTIONS = 32

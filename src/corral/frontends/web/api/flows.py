@@ -7,13 +7,13 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.errors import BadFlow
-from corral.frontends.web import vetting
+from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import FlowText
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
+from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model import Request as RunRequest
+from corral.model.errors import BadFlow
 
 router = APIRouter(tags=["flows"])
 
@@ -31,10 +31,10 @@ class Checked(Struct, frozen=True, kw_only=True):
 async def check(request: Request, site: Here, caller: Reader) -> Response:
     """Say all that is wrong with a flow; nothing is started, and inputs may be without a value."""
     wanted, roots = await body(request, FlowText), site.settings.roots
-    repo = vetting.repository(wanted.repo, roots)
+    repo = policy.repository(wanted.repo, roots)
     asked = RunRequest(flow=wanted.flow, repo=repo, inputs=wanted.inputs, agents=wanted.agents, draft=True)
     try:
-        found = (await site.engine.requests.prepare(vetting.request(asked, caller, roots))).plan.flow
+        found = (await site.engine.requests.prepare(policy.request(asked, caller, roots))).plan.flow
     except BadFlow as bad:
         return answer(Checked(ok=False, mistakes=tuple(str(bad).splitlines())))
     return answer(Checked(ok=True, name=found.name, nodes=tuple(node.id for node in found.nodes)))

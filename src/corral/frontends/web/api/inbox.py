@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import Answer
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Caller, Reader, Runner
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here, Site
+from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.model import Entry, InboxEntry
 
 router = APIRouter(tags=["inbox"])

@@ -10,11 +10,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from corral import __version__
 from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
-from corral.errors import CorralError
 from corral.frontends.web import metrics
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Reader
-from corral.frontends.web.described import OPEN, answer, gives
-from corral.frontends.web.site import Here, Site
+from corral.frontends.web.bodies import OPEN, answer, gives
+from corral.model.errors import CorralError
 
 router = APIRouter(tags=["machine"])
 open_router = APIRouter(tags=["machine"])  #: without a token: they say nothing that is anybody's

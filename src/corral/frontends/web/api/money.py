@@ -12,13 +12,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.looking.document import moment
-from corral.engine.paying import money, notional
-from corral.frontends.web import vetting
+from corral.attempt import notional
+from corral.engine.budget import money
+from corral.engine.views.run_document import moment
+from corral.frontends.web import policy
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Admin, Reader
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here, Site
-from corral.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing
+from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing
 
 router = APIRouter(tags=["money"])
 Usd = Annotated[float, Meta(gt=0)]
@@ -134,7 +135,7 @@ async def show_budget(site: Here, _: Reader) -> Response:
 async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
     """Set limits: for each run, a day, a month; the ceiling is what no answer goes past."""
     wanted = await body(request, BudgetWish)
-    repo = vetting.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
+    repo = policy.repository(wanted.repo, site.settings.roots) if wanted.repo else ""
     limits = (
         Limit(window="run", usd=wanted.per_run or 0.0, agent=wanted.agent, repo=repo),
         Limit(window="day", usd=wanted.per_day or 0.0, agent=wanted.agent, repo=repo),

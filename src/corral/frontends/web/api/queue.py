@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.frontends.web.api.bodies import QueueChange, QueueMove
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Admin, Reader, Runner
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
-from corral.serving import QueueState, Waiting
+from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.model.server import QueueState, Waiting
 
 router = APIRouter(tags=["queue"])
 

@@ -9,15 +9,15 @@ from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web import vetting
+from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission
-from corral.frontends.web.api.shown import summary
+from corral.frontends.web.api.rows import summary
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Caller, Reader, Runner
-from corral.frontends.web.described import answer, body, gives, takes
+from corral.frontends.web.bodies import answer, body, gives, takes
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
 from corral.model import Run, RunPlan, Status
-from corral.serving import RunFilter, RunPage, Ticket
+from corral.model.server import RunFilter, RunPage, Ticket
 
 router = APIRouter(tags=["runs"])
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -39,13 +39,13 @@ async def submit(
 async def enqueue(site: Site, caller: Caller, wanted: Submission, key: str | None = None) -> tuple[str, bool]:
     """Check what is wanted, and put it into the queue; return the run, and whether it is new."""
     roots = site.settings.roots
-    asked = vetting.request(wanted.request(vetting.repository(wanted.repo, roots)), caller, roots)
+    asked = policy.request(wanted.request(policy.repository(wanted.repo, roots)), caller, roots)
     ticket = Ticket(by=caller.by, priority=wanted.priority, key=f"{caller.token.id}/{key}" if key is not None else None)
     if before := site.engine.requests.before(asked, ticket):
         return before, False
 
     def vet(plan: RunPlan) -> None:
-        vetting.plan(plan, caller, roots)
+        policy.plan(plan, caller, roots)
 
     return await site.engine.requests.enqueue(asked, ticket, vet=vet), True
 

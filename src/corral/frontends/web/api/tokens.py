@@ -6,12 +6,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.access import Secret
+from corral.engine.tokens import Secret
 from corral.frontends.web.api.bodies import NewToken
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Admin, Reader
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
-from corral.serving import Token
+from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.model.server import Token
 
 router = APIRouter(tags=["tokens"])
 

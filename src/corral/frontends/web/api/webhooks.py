@@ -9,12 +9,12 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.looking.document import moment
+from corral.engine.views.run_document import moment
 from corral.frontends.web.api.bodies import Words
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Admin
-from corral.frontends.web.described import answer, body, gives, takes
-from corral.frontends.web.site import Here
-from corral.serving import Delivery, WebhookRecord
+from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.model.server import Delivery, WebhookRecord
 
 router = APIRouter(tags=["webhooks"])
 

@@ -7,17 +7,17 @@ from corral.frontends.web.pages import (
     compare,
     conflicts,
     cost,
+    dashboard,
     diff,
     flows,
     inbox,
     merge,
     new,
-    now,
     run,
     runs,
     settings,
 )
 
 router = APIRouter(include_in_schema=False)
-for screen in (now, runs, run, new, inbox, cost, flows, agents, settings, diff, compare, merge, conflicts):
+for screen in (dashboard, runs, run, new, inbox, cost, flows, agents, settings, diff, compare, merge, conflicts):
     router.include_router(screen.router)

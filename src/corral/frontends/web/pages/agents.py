@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.doctor import examine
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
-from corral.frontends.web.site import Here
 
 router = APIRouter()
 

@@ -10,13 +10,13 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.looking import changes
-from corral.engine.looking.changes import ChangedFile, Looked
-from corral.engine.proof.comparing import Compared, Comparison
+from corral.engine.views import changes
+from corral.engine.views.changes import ChangedFile, Looked
+from corral.engine.views.compare import Compared, Comparison
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, form
-from corral.frontends.web.pages import frame, laid, words
-from corral.frontends.web.site import Here, Site
-from corral.merging import HunkedFile, Hunks
+from corral.frontends.web.pages import diff_html, frame, text
+from corral.model.merge import HunkedFile, Hunks
 
 router = APIRouter()
 PAGE = 60  #: files that are laid beside each other
@@ -74,7 +74,7 @@ async def compare(run: str, request: Request, site: Here, caller: Reader, a: Nam
         request, caller, "compare.html",
         run=document, nodes=found.nodes, whys={node.id: node.why for node in document.nodes}, one=one, other=other,
         rivals=_with_work(found), files=files[:PAGE], count=len(files), taken=files[:MOST_TAKEN],
-        takes_all=len(files) <= MOST_TAKEN, asked=site.engine.inbox.choices(document.run), meaning=words.GRADES_SAY,
+        takes_all=len(files) <= MOST_TAKEN, asked=site.engine.inbox.choices(document.run), meaning=text.GRADES_SAY,
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def _pieces(place: int, change: Hunks, file: HunkedFile) -> Pieces:
         attempt=change.attempt,
         agent=change.agent,
         whole=file.whole,
-        pieces=tuple(Piece(number=each.number, lines=laid.piece(file.path, each.text)) for each in file.hunks),
+        pieces=tuple(Piece(number=each.number, lines=diff_html.piece(file.path, each.text)) for each in file.hunks),
     )
 
 
@@ -128,7 +128,7 @@ async def _files(site: Site, run: str, attempts: list[str]) -> list[Both]:
     for attempt in attempts:
         looked = Looked(run=run, attempt=attempt)
         change = await changes.change(site.engine, looked)
-        for row in laid.rows(looked, change.files if change else ()):
+        for row in diff_html.rows(looked, change.files if change else ()):
             value = f"{attempt}:{row.file.path}"
             offers.setdefault(row.file.path, {})[attempt] = Offer(
                 attempt=attempt, file=row.file, address=row.address, value=value
@@ -142,7 +142,7 @@ async def _files(site: Site, run: str, attempts: list[str]) -> list[Both]:
 def _both(path: str, offers: dict[str, Offer]) -> Both:
     contents = {(each.file.new_blob, each.file.new_mode) for each in offers.values()}
     return Both(
-        shown=laid.path_shown(path),
+        shown=diff_html.path_shown(path),
         plain=path.isprintable(),
         offers=offers,
         same=len(offers) > 1 and len(contents) == 1,

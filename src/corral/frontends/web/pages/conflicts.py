@@ -13,16 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.doctor import list_agents
-from corral.errors import CorralError
-from corral.frontends.web import vetting
+from corral.frontends.web import policy
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, form
-from corral.frontends.web.landings import Landing
-from corral.frontends.web.pages import frame, laid
+from corral.frontends.web.pages import diff_html, frame
 from corral.frontends.web.pages.merge import place_of
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
-from corral.merging import ConflictedFile, Conflicts, MergeRequest, Version
+from corral.frontends.web.running_merges import Landing
 from corral.model import OPEN
+from corral.model.errors import CorralError
+from corral.model.merge import ConflictedFile, Conflicts, MergeRequest, Version
 
 router = APIRouter()
 MOST_FILES = 50  #: shown at once; what is settled makes room for others
@@ -67,7 +67,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
     trouble: CorralError | None = None
     if document.status not in OPEN:
         try:
-            found = await site.engine.merges.conflicts(document.run, vetting.branch(into or None))
+            found = await site.engine.merges.conflicts(document.run, policy.branch(into or None))
         except Refused:
             raise
         except CorralError as error:
@@ -108,7 +108,7 @@ async def hand_over(run: str, request: Request, site: Here, caller: Lander) -> R
     tries = given.get("tries", "3")
     request_ = MergeRequest(
         run=name,
-        into=vetting.branch(given.get("into") or None),
+        into=policy.branch(given.get("into") or None),
         resolve_with=agent,
         tries=int(tries) if tries.isdecimal() and 1 <= int(tries) <= MOST_TRIES else 3,
     )
@@ -142,10 +142,10 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
         elif choice == "text":
             text = given.get(f"text-{number}", "")  # browsers send every line end as two letters
             texts.append((path, text if given.get(f"feeds-{number}") else text.replace("\r\n", "\n")))
-    vetting.relative(path for path, _ in (*sides, *texts))
+    policy.relative(path for path, _ in (*sides, *texts))
     return MergeRequest(
         run=run,
-        into=vetting.branch(given.get("into") or None),
+        into=policy.branch(given.get("into") or None),
         resolve=tuple(sides),
         texts=tuple(texts),
         seen=given.get("seen") or None,
@@ -170,7 +170,7 @@ def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
     text = next((version.text for version in versions if version and version.text is not None), None)
     return Shown(
         file=file,
-        shown=laid.path_shown(file.path),
+        shown=diff_html.path_shown(file.path),
         columns=columns,
         text=text,
         words=KINDS.get(file.kind) or file.words,
@@ -180,4 +180,4 @@ def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
 def _lines(path: str, side: str, version: Version | None, base: str | None) -> Markup | None:
     if version is None or version.text is None:
         return None
-    return laid.alone(path, version.text, None if side == "base" else base)
+    return diff_html.alone(path, version.text, None if side == "base" else base)

@@ -12,12 +12,12 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.paying import money
+from corral.engine.budget import money
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Admin, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
-from corral.money import Budget, By, Limit, Window
+from corral.model.money import Budget, By, Limit, Window
 
 router = APIRouter()
 DIMENSIONS: tuple[By, ...] = get_args(By)

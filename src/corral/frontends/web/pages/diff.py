@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from corral.engine.looking import changes
-from corral.engine.looking.changes import Fold, Looked
-from corral.frontends.web import vetting
+from corral.engine.views import changes
+from corral.engine.views.changes import Fold, Looked
+from corral.frontends.web import policy
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Reader
-from corral.frontends.web.pages import frame, laid
-from corral.frontends.web.site import Here, Site
+from corral.frontends.web.pages import diff_html, frame
 from corral.model import Run
 
 router = APIRouter()
@@ -34,12 +34,12 @@ async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
     change = await changes.change(site.engine, looked) if any(node.attempts for node in document.nodes) else None
     found = [each for each in change.files if q.lower() in each.path.lower()] if change else []
     first = min(page, max(0, len(found) - 1) // PAGE) * PAGE
-    rows = laid.rows(looked, found[first : first + PAGE], first)
+    rows = diff_html.rows(looked, found[first : first + PAGE], first)
     part = request.headers.get("hx-target") == "files"
     return frame.show(
         request, caller, "_diff.html" if part else "diff.html",
-        run=document, change=change, rows=rows, tree=laid.tree(rows), found=len(found), first=first, q=q,
-        looked=looked, page=first // PAGE, size=PAGE, attempts=with_work(document), query=laid.query,
+        run=document, change=change, rows=rows, tree=diff_html.tree(rows), found=len(found), first=first, q=q,
+        looked=looked, page=first // PAGE, size=PAGE, attempts=with_work(document), query=diff_html.query,
     )  # fmt: skip
 
 
@@ -50,9 +50,9 @@ async def file(
     """The lines of one file."""
     looked = _looked(site, run, attempt, against)
     change = await changes.file(site.engine, looked, *_names(request))
-    lines = await asyncio.to_thread(laid.laid, looked, change)
+    lines = await asyncio.to_thread(diff_html.laid, looked, change)
     return frame.show(
-        request, caller, "_file.html", change=change, lines=lines, notes=laid.rows(looked, [change.file])[0].notes
+        request, caller, "_file.html", change=change, lines=lines, notes=diff_html.rows(looked, [change.file])[0].notes
     )
 
 
@@ -64,16 +64,16 @@ async def lines(  # noqa: PLR0913, PLR0917
     """Lines that were folded."""
     looked = _looked(site, run, attempt, against)
     names = _names(request)
-    now = min(count, laid.MOST_FOLD)
+    now = min(count, diff_html.MOST_FOLD)
     change = await changes.lines(site.engine, looked, names, Fold(old=at, new=to, count=now))
     left = Fold(old=at + now, new=to + now, count=count - now) if count > now else None
-    return HTMLResponse(await asyncio.to_thread(laid.opened, looked, change, left))
+    return HTMLResponse(await asyncio.to_thread(diff_html.opened, looked, change, left))
 
 
 def _names(request: Request) -> tuple[str, str]:
     """Return the new and the old name of a file; they only ever reach git, and only within the repository."""
-    names = laid.asked(request, "path"), laid.asked(request, "old")
-    vetting.relative(names)
+    names = diff_html.asked(request, "path"), diff_html.asked(request, "old")
+    policy.relative(names)
     return names
 
 

@@ -10,16 +10,16 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.looking import pictures
-from corral.engine.planning.flowing import template, template_names
-from corral.errors import BadFlow, CorralError
-from corral.frontends.web import vetting
+from corral.engine.planning.build_flow import template, template_names
+from corral.engine.views import flow_pictures
+from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Caller, Reader, Runner, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.site import Here, Site
 from corral.model import Request as RunRequest
+from corral.model.errors import BadFlow, CorralError
 
 router = APIRouter()
 MOST_TEXT = 512 << 10
@@ -76,11 +76,11 @@ async def run(request: Request, site: Here, caller: Runner) -> Response:
 
 async def _drawn(site: Site, caller: Caller, text: str, given: dict[str, str]) -> dict[str, object]:
     roots = site.settings.roots
-    asked = RunRequest(flow=text, repo=vetting.repository(given.get("repo", "").strip(), roots), draft=True)
-    plan = (await site.engine.requests.prepare(vetting.request(asked, caller, roots))).plan
+    asked = RunRequest(flow=text, repo=policy.repository(given.get("repo", "").strip(), roots), draft=True)
+    plan = (await site.engine.requests.prepare(policy.request(asked, caller, roots))).plan
     return {
         "nodes": plan.flow.nodes,
-        "picture": pictures.svg(plan.flow),
+        "picture": flow_pictures.svg(plan.flow),
         "inputs": sorted(plan.flow.inputs),
         "estimate": site.engine.money.estimate(plan).lines(),
     }

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from corral import __version__
-from corral.engine.access import csrf_of
+from corral.engine.tokens import csrf_of
+from corral.frontends.web.app_state import site_of
 from corral.frontends.web.auth import Caller
-from corral.frontends.web.pages import words
-from corral.frontends.web.site import site_of
+from corral.frontends.web.pages import text
 
 HERE = Path(__file__).parent.parent
 STATIC = HERE / "static"
@@ -66,7 +66,7 @@ def templates() -> Environment:
     cast("dict[str, object]", made.globals).update(asset=asset, version=__version__)
     filters = cast("dict[str, object]", made.filters)
     for name in ("ago", "moment", "seconds", "usd", "sign", "tokens", "short", "count", "plain"):
-        filters[name] = getattr(words, name)
+        filters[name] = getattr(text, name)
     return made
 
 

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from corral.frontends.web.api.inbox import settle
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
-from corral.frontends.web.site import Here, Site
 from corral.model import Entry
 
 router = APIRouter()

@@ -12,18 +12,18 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.looking import changes
-from corral.engine.looking.changes import Looked
-from corral.engine.merge import foreseen
-from corral.errors import CorralError
-from corral.frontends.web import vetting
+from corral.engine.merge import undo_preview
+from corral.engine.views import changes
+from corral.engine.views.changes import Looked
+from corral.frontends.web import policy
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, form
-from corral.frontends.web.landings import Landing
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
-from corral.merging import STRATEGIES, MergeRequest, Preview, Strategy, Take
+from corral.frontends.web.running_merges import Landing
 from corral.model import OPEN, Run
+from corral.model.errors import CorralError
+from corral.model.merge import STRATEGIES, MergeRequest, Preview, Strategy, Take
 
 router = APIRouter()
 TAKEN = re.compile(r"t\d+")
@@ -56,7 +56,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader) -> Respon
     landing = site.landings.of(document.run)
     if landing and not landing.over:
         return frame.show(request, caller, "merge_going.html", run=document, landing=landing)
-    undoing = await foreseen.undoing(site.engine.store, document.run) if document.merge.status == "merged" else None
+    undoing = await undo_preview.undoing(site.engine.store, document.run) if document.merge.status == "merged" else None
     values = (
         {"preview": None, "trouble": None} if undoing else await _values(site, document, dict(request.query_params))
     )
@@ -133,7 +133,7 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     return MergeRequest(
         run=run,
         strategy=strategy,
-        into=vetting.branch(given.get("into", "").strip() or None),
+        into=policy.branch(given.get("into", "").strip() or None),
         pick=given.get("pick") or None,
         take=_takes(given),
         autostash=bool(given.get("autostash")),
@@ -154,7 +154,7 @@ def _takes(given: Mapping[str, str]) -> tuple[Take, ...]:
             who, number, path = value.split(":", 2)
             pieces.setdefault((path, who), []).append(int(number) if number.isdecimal() else 0)
     found += [Take(path, who, tuple(numbers)) for (path, who), numbers in pieces.items()]
-    vetting.relative(each.path for each in found)
+    policy.relative(each.path for each in found)
     return tuple(found)
 
 

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from corral.engine.doctor import list_agents
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here
 
 router = APIRouter()
 Strategy = Literal["single", "multi", "parallel", "race", "auto"]

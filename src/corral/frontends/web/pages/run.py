@@ -11,18 +11,19 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from corral.engine.looking import lines, viewing
-from corral.engine.looking.viewing import View
-from corral.errors import NotFound
-from corral.flow import Node
+from corral.engine.views import log_pages, run_page
+from corral.engine.views.run_page import View
 from corral.frontends.web.api.inbox import settle
-from corral.frontends.web.api.shown import EventPage
+from corral.frontends.web.api.rows import EventPage
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Caller, Reader, Runner, form
-from corral.frontends.web.described import answer
-from corral.frontends.web.pages import frame, run_words, words
-from corral.frontends.web.site import Here, Site
+from corral.frontends.web.bodies import answer
+from corral.frontends.web.pages import frame, run_actions
+from corral.frontends.web.pages import text as words
 from corral.frontends.web.streams import told
 from corral.model import OPEN, Attempt, NodeState
+from corral.model.errors import NotFound
+from corral.model.flow import Node
 
 router = APIRouter()
 Word = Annotated[str, Query(max_length=200)]
@@ -54,7 +55,7 @@ async def part(request: Request, run: str, site: Here, caller: Reader, attempt: 
 
 
 async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
-    view = viewing.view(site.engine, run)
+    view = run_page.view(site.engine, run)
     await site.engine.merges.told(view.run)
     chosen = _chosen(view, attempt, node)
     record = view.attempts[chosen.attempt.id] if chosen.attempt else None
@@ -64,12 +65,12 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "run": view.run,
         "chosen": chosen,
         "record": record,
-        "files": await viewing.files(engine, view, chosen.attempt.id) if chosen.attempt else (),
-        "next": run_words.next_step(view),
-        "acts": run_words.acts(view, may_run=caller.token.may("run")),
-        "links": run_words.links(view),
-        "paid": run_words.paid(view),
-        "names": run_words.names(view),
+        "files": await run_page.files(engine, view, chosen.attempt.id) if chosen.attempt else (),
+        "next": run_actions.next_step(view),
+        "acts": run_actions.acts(view, may_run=caller.token.may("run")),
+        "links": run_actions.links(view),
+        "paid": run_actions.paid(view),
+        "names": run_actions.names(view),
         "meaning": words.GRADES_SAY,
         "children": [engine.show(child) for child in view.run.children[:CHILDREN_MOST]],
         "letters": engine.history.mail(name)[-LETTERS_MOST:],
@@ -115,16 +116,16 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
     run: str,
     site: Here,
     _: Reader,
-    before: Annotated[int, Query(ge=0, le=lines.END)] = lines.END,
-    after: Annotated[int | None, Query(ge=0, le=lines.END)] = None,
+    before: Annotated[int, Query(ge=0, le=log_pages.END)] = log_pages.END,
+    after: Annotated[int | None, Query(ge=0, le=log_pages.END)] = None,
     attempt: Word = "",
-    kind: lines.Kind = "all",
+    kind: log_pages.Kind = "all",
     q: Word = "",
 ) -> Response:
     """Lines of the log as the events they are; `next` goes on in the same direction, 0: there is no more."""
     name = site.engine.find(run)
-    wanted = lines.LogWish(before=before, after=after, attempt=attempt, kind=kind, words=q)
-    found = lines.page(site.engine, name, wanted)
+    wanted = log_pages.LogWish(before=before, after=after, attempt=attempt, kind=kind, words=q)
+    found = log_pages.page(site.engine, name, wanted)
     events = [msgspec.Raw(told(each).body) for each in found.lines]
     return answer(EventPage(run=name, events=events, next=found.next or 0))
 
@@ -132,7 +133,7 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
 @router.get("/runs/{run}/attempts/{attempt}/{what}")
 async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Response:
     """A long text of an attempt: what it was told, the summary it goes on from, its receipt."""
-    view = viewing.view(site.engine, run)
+    view = run_page.view(site.engine, run)
     if attempt not in view.attempts:
         raise NotFound(f"run {view.run.run} has no attempt `{attempt}`")
     match what:

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
-from corral.frontends.web.site import Here
 from corral.model import Status
-from corral.serving import RunFilter
+from corral.model.server import RunFilter
 
 router = APIRouter()
 PAGE = 50

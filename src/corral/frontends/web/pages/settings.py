@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.access import Secret
-from corral.engine.paying import money
+from corral.engine.budget import money
+from corral.engine.tokens import Secret
+from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Admin, Caller, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.site import Here, Site
-from corral.serving import SCOPES, WebhookRecord
+from corral.model.server import SCOPES, WebhookRecord
 
 router = APIRouter()
 DEAD_MOST = 50

@@ -1,0 +1,1 @@
+"""Formats and conventions that several agent programs share."""

@@ -1,0 +1,321 @@
+"""A conversation in ACP: what the agent says becomes events, what it asks is answered at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from corral.agents.formats import error_words
+from corral.agents.formats.acp import wire
+from corral.agents.formats.acp.presets import Preset
+from corral.agents.formats.acp.tools import Tools
+from corral.agents.formats.printed_json import UNREADABLE, decode
+from corral.agents.formats.usage import reported_tokens
+from corral.model import ErrorClass, Failure, Tokens
+from corral.model.agent_api import AgentTask, Answer, End, HangUp, Line, Steer, Telling
+from corral.model.events import AgentEvent, Asked, Ended, Filled, Heeded, Planned, Said, Spent, Started, Step, Unparsed
+from corral.model.numbers import token_count, usd_or_none
+
+Heard = AgentEvent | Line | HangUp
+
+STOPPED: dict[str, Failure] = {
+    "max_tokens": Failure("context_too_long", "it used up the tokens of its answer before it was done"),
+    "max_turn_requests": Failure("bad_output", "it used up its turns before it was done"),
+    "refusal": Failure("refused", "the model refused to go on"),
+}
+
+
+class AcpConversation:
+    """Takes the lead: each answer leads to the next request, until the last turn has ended."""
+
+    def __init__(self, task: AgentTask, preset: Preset, hints: Mapping[ErrorClass, str]) -> None:
+        self._task, self._preset, self._hints = task, preset, hints
+        self._waiting: dict[bytes, str] = {b"1": "initialize"}  # number of a request -> its method
+        self._number = 1
+        self._agent = wire.Initialized(protocol_version=wire.VERSION)
+        self._session = ""
+        self._before: list[tuple[str, dict[str, object]]] = []  # what comes before the first prompt
+        self._tools = Tools(read_only=task.read_only)
+        self._saying, self._said, self._message = "", "", None
+        self._tokens, self._turn_tokens, self._usd = Tokens(), Tokens(), None
+        self._steers: list[str] = []
+        self._held: dict[str, tuple[Raw, list[wire.Choice]]] = {}  # what it waits for a person to allow
+        self._tried_login = self._at_work = self._over = False
+
+    def read(self, line: str) -> list[Heard]:
+        if self._over or not line.strip():
+            return []
+        try:
+            message = decode(wire.MESSAGE, line)
+        except UNREADABLE:
+            return [Unparsed(line)]
+        if isinstance(message.method, str):
+            try:
+                return self._told(message.method, message)
+            except UNREADABLE:
+                wrong = [] if message.id is UNSET else [wire.refusal(message.id, wire.BAD_PARAMETERS, "not understood")]
+                return [Unparsed(line), *wrong]
+        method = self._waiting.pop(bytes(message.id), None) if message.id is not UNSET else None
+        if method is None:
+            return [Unparsed(line)]
+        if message.error:
+            return self._refused(method, message.error)
+        try:
+            return self._answered(method, message.result)
+        except UNREADABLE:
+            return self._end(Ended(ok=False, error=Failure("bad_output", f"its answer to {method} is not ACP")))
+
+    def tell(self, order: Telling) -> list[Line]:
+        if isinstance(order, Steer):
+            self._steers.append(order.text)  # it is told when its turn ends
+            return []
+        held = [wire.answer(number, _outcome(None)) for number, _ in self._held.values()]
+        self._held.clear()
+        return [*held, *self._cancel()]
+
+    def answer(self, order: Answer) -> list[Line]:
+        held = self._held.pop(order.ask, None)
+        if held is None:
+            return []
+        number, choices = held
+        return [wire.answer(number, _outcome(self._tools.chosen(choices, order.text)))]
+
+    def _cancel(self) -> list[Line]:
+        return [wire.notification("session/cancel", {"sessionId": self._session})] if self._at_work else []
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        said = self._pause()
+        if self._over:
+            return said
+        program = self._preset.called or self._preset.program
+        return [
+            *said,
+            *error_words.no_result(program, end.code, end.stderr, text=self._said, hints=self._hints),
+        ]
+
+    # --- our requests and their answers
+
+    def _ask(self, method: str, parameters: dict[str, object]) -> Line:
+        self._number += 1
+        self._waiting[str(self._number).encode()] = method
+        return wire.request(self._number, method, parameters)
+
+    def _answered(self, method: str, result: Raw) -> list[Heard]:
+        match method:
+            case "initialize":
+                return self._initialized(msgspec.json.decode(result, type=wire.Initialized))
+            case "authenticate":
+                return [self._open()]
+            case "session/new" | "session/load":
+                return self._opened(msgspec.json.decode(result, type=wire.Opened | None) or wire.Opened())
+            case "session/prompt":
+                return self._turned(decode(wire.TURNED, result))
+            case _:
+                return [self._next()]
+
+    def _initialized(self, agent: wire.Initialized) -> list[Heard]:
+        if agent.protocol_version != wire.VERSION:
+            words = f"it speaks version {agent.protocol_version} of ACP, corral version {wire.VERSION}"
+            return self._end(Ended(ok=False, error=Failure("bad_output", words)))
+        self._agent = agent
+        if self._preset.login_first and (login := self._login()):
+            return [login]
+        return [self._open()]
+
+    def _login(self) -> Line | None:
+        offered = any(method.id == self._preset.login_method for method in self._agent.auth_methods)
+        if self._tried_login or not offered:
+            return None
+        self._tried_login = True
+        return self._ask("authenticate", {"methodId": self._preset.login_method})
+
+    def _open(self, *, fresh: bool = False) -> Line:
+        given = wire.servers(self._task.mcp, self._agent.agent_capabilities.mcp_capabilities)
+        parameters: dict[str, object] = {"cwd": self._task.workspace, "mcpServers": given}
+        if self._preset.meta:
+            parameters["_meta"] = self._preset.meta
+        if self._task.session and self._agent.agent_capabilities.load_session and not fresh:
+            return self._ask("session/load", {**parameters, "sessionId": self._task.session})
+        return self._ask("session/new", parameters)
+
+    def _opened(self, opened: wire.Opened) -> list[Heard]:
+        self._session = opened.session_id or self._task.session or ""
+        if not self._session:
+            return self._end(Ended(ok=False, error=Failure("bad_output", "it opened a session without a name")))
+        version = self._agent.agent_info.version if self._agent.agent_info else None
+        current = opened.models.current_model_id if opened.models else None
+        choice = next((each for each in opened.config_options or () if each.category == "model"), None)
+        if choice and isinstance(choice.current_value, str):
+            current = choice.current_value
+        started = Started(self._session, self._task.model or current, version)
+        mode = self._preset.modes[2 if self._task.read_only else 0 if self._task.boxed else 1]
+        if mode and opened.modes and mode in [each.id for each in opened.modes.available_modes]:
+            self._before.append(("session/set_mode", {"sessionId": self._session, "modeId": mode}))
+        if self._task.model:
+            offered = (
+                wire.values(choice)
+                if choice
+                else [m.model_id for m in opened.models.available_models]
+                if opened.models
+                else []
+            )
+            if self._task.model not in offered:
+                words = f"it does not offer the model `{self._task.model}`"
+                hint = f"it offers: {', '.join(offered[:20])}" if offered else "it offers no choice of models"
+                return [started, *self._end(Ended(ok=False, error=Failure("not_found", words, hint)))]
+            self._before.append(self._choose(choice))
+        return [started, self._next()]
+
+    def _choose(self, choice: wire.Option | None) -> tuple[str, dict[str, object]]:
+        if choice:
+            named: dict[str, object] = {"sessionId": self._session, "configId": choice.id, "value": self._task.model}
+            return "session/set_config_option", named
+        return "session/set_model", {"sessionId": self._session, "modelId": self._task.model}
+
+    def _next(self) -> Line:
+        if self._before:
+            return self._ask(*self._before.pop(0))
+        return self._prompt(self._task.prompt)
+
+    def _prompt(self, text: str) -> Line:
+        self._at_work = True
+        return self._ask("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
+
+    def _refused(self, method: str, problem: wire.Problem) -> list[Heard]:
+        if method == "session/load":  # it has forgotten: what was done lies in the workspace all the same
+            return [self._open(fresh=True)]
+        login_needed = problem.code == wire.LOGIN_NEEDED
+        if login_needed and method == "session/new" and (login := self._login()):
+            return [login]
+        code = token_count(problem.code)
+        known = code if 400 <= code <= 599 else None
+        status = 401 if login_needed or method == "authenticate" else known
+        said = self._pause()
+        words = wire.problem_words(problem) or f"it refused {method}"
+        if login_needed and (methods := [each.id for each in self._agent.auth_methods]):
+            words += f" (it offers to authenticate by: {', '.join(methods[:10])})"
+        return [
+            *said,
+            *self._spent(),
+            *self._end(*error_words.failed(status, words, text=self._said, hints=self._hints)),
+        ]
+
+    # --- the end of a turn
+
+    def _turned(self, turned: wire.Turned) -> list[Heard]:
+        told: list[Heard] = [*self._pause()]
+        self._count(turned)
+        told += self._spent()
+        if turned.stop_reason != "end_turn":
+            return [*told, *self._end(self._stopped(turned.stop_reason))]
+        bad = self._preset.bad_words
+        if bad and self._said.startswith(bad):
+            return [*told, *self._end(*error_words.failed(None, self._said.removeprefix(bad), hints=self._hints))]
+        if self._steers:
+            steers, self._steers = self._steers, []
+            return [*told, *(Heeded(text) for text in steers), self._prompt("\n\n".join(steers))]
+        tools = self._tools
+        return [*told, *self._end(error_words.ended_well(self._said, used_tools=tools.used, denied=tools.denied))]
+
+    def _stopped(self, reason: str) -> Ended:
+        if reason == "cancelled":
+            return Ended(ok=False, text=self._said, status="stopped")
+        failure = STOPPED.get(reason, Failure("bad_output", f"it stopped: {reason}"))
+        return Ended(ok=False, text=self._said, error=failure)
+
+    def _end(self, *last: AgentEvent) -> list[Heard]:
+        self._over, self._at_work = True, False
+        return [*last, HangUp()]
+
+    def _count(self, turned: wire.Turned) -> None:
+        usage, counted = turned.usage, wire.quota(turned.meta)
+        turn, self._turn_tokens = self._turn_tokens, Tokens()
+        if usage and turn == Tokens():
+            turn = self._counted(usage)
+        elif counted and turn == Tokens():
+            turn = reported_tokens(counted.input_tokens, counted.output_tokens)
+        if self._preset.tokens != "no":
+            self._tokens = turn if self._preset.tokens == "whole" else self._tokens + turn
+
+    def _spent(self) -> list[AgentEvent]:
+        known = self._tokens != Tokens() or self._usd is not None
+        return [Spent(self._tokens, self._usd)] if known else []
+
+    # --- what it tells and asks of its own accord
+
+    def _told(self, method: str, message: wire.Message) -> list[Heard]:
+        if message.id is UNSET:
+            # What it tells while it opens a session is the past: that of a session it has loaded.
+            return [*self._updated(decode(wire.UPDATED, message.params).update)] if self._hears(method) else []
+        if method != "session/request_permission":
+            return [wire.refusal(message.id, wire.NO_SUCH_METHOD, f"corral does not offer {method}")]
+        permission = decode(wire.PERMISSION, message.params)
+        told, question, choice = self._tools.ask(permission)
+        if self._task.asks and choice and choice.kind.startswith("allow"):
+            ask = bytes(message.id).decode(errors="replace")
+            self._held[ask] = (message.id, permission.options)
+            words, default = self._tools.offered(permission.options)
+            return [*self._pause(), *told, Asked(question, ask=ask, choices=words, default=default)]
+        asked = Asked(question, answer=choice.name or choice.kind if choice else "none of its answers fits")
+        return [*self._pause(), *told, asked, wire.answer(message.id, _outcome(choice))]
+
+    def _hears(self, method: str) -> bool:
+        return method == "session/update" and self._at_work
+
+    def _updated(self, update: wire.Update) -> list[AgentEvent]:
+        match update.session_update:
+            case "agent_message_chunk":
+                return self._piece(update)
+            case "tool_call" | "tool_call_update":
+                return [*self._pause(), *self._tools.update(update)]
+            case "plan":
+                return [*self._pause(), Planned(tuple(Step(each.content, each.status) for each in update.entries))]
+            case "usage_update":
+                paused = [] if self._message else self._pause()  # without names of messages, this parts them
+                paused += _filled(update)
+                if not update.cost or update.cost.currency != "USD":
+                    return paused
+                self._usd = usd_or_none(update.cost.amount)
+                return [*paused, *self._spent()]
+            case _:
+                return []
+
+    def _piece(self, update: wire.Update) -> list[AgentEvent]:
+        usage = wire.meta(update.meta).usage
+        self._turn_tokens += self._counted(usage) if usage else Tokens()
+        text = wire.text(update.content)
+        if not text:
+            return []
+        before = self._pause() if update.message_id != self._message else []
+        self._message = update.message_id
+        self._saying += text
+        return before
+
+    def _pause(self) -> list[AgentEvent]:
+        """Tell what it said in pieces as one."""
+        text, self._saying = self._saying.strip(), ""
+        self._said = text or self._said
+        return [Said(text)] if text else []
+
+    def _counted(self, usage: wire.Usage) -> Tokens:
+        return reported_tokens(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_read_tokens,
+            usage.cached_write_tokens,
+            counts_cached=self._preset.counts_cached,
+        )
+
+
+def _filled(update: wire.Update) -> list[AgentEvent]:
+    used, size = token_count(update.used), token_count(update.size)
+    return [Filled(used, size or None)] if used else []
+
+
+def _outcome(choice: wire.Choice | None) -> dict[str, object]:
+    chosen: dict[str, object] = {"outcome": "cancelled"}
+    if choice:
+        chosen = {"outcome": "selected", "optionId": choice.option_id}
+    return {"outcome": chosen}

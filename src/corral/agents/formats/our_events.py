@@ -1,0 +1,41 @@
+"""Read a program of our own: it prints our events, one JSON object a line."""
+
+from __future__ import annotations
+
+from corral.agents.formats.printed_json import UNREADABLE, decode, is_deep
+from corral.agents.formats.usage import checked
+from corral.model import Failure
+from corral.model.agent_api import End
+from corral.model.events import AGENT_DECODER, AgentEvent, Ended, Filled, Spent, Unparsed
+from corral.model.numbers import token_count
+
+
+class OurEvents:
+    """One attempt's output; `what` names the program in words."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._ended = False
+
+    def read(self, line: str) -> list[AgentEvent]:
+        try:
+            event = decode(AGENT_DECODER, line)
+        except UNREADABLE:
+            return [Unparsed(line)]
+        self._ended = self._ended or isinstance(event, Ended)
+        match event:
+            case Spent():
+                return [checked(event)]
+            case Filled(tokens=tokens, window=window):
+                return [Filled(token_count(tokens), None if window is None else token_count(window))]
+            case Ended(output=output) if is_deep(output):
+                return [Ended(ok=False, error=Failure("bad_output", "its output is nested too deeply"))]
+            case _:
+                return [event]
+
+    def exited(self, end: End) -> list[AgentEvent]:
+        if self._ended:
+            return []
+        words = end.stderr.strip().splitlines()
+        reason = f": {words[-1]}" if words else ""
+        return [Ended(ok=False, error=Failure("crash", f"{self._what} ended with {end.code} and no result{reason}"))]

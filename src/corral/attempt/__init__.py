@@ -1,0 +1,1 @@
+"""CONNECT: one attempt, from its reservation to its receipt."""

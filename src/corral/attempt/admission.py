@@ -1,0 +1,203 @@
+"""Whether an attempt may start and go on: on which account, with which money; and what else there is if not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from msgspec import structs
+
+from corral.attempt import accounts, affordable_fallback
+from corral.attempt.account_rate_limit import Turnstile
+from corral.attempt.affordable_fallback import Dress
+from corral.attempt.budget_terms import Terms
+from corral.attempt.events import Recorder
+from corral.attempt.notional import is_notional
+from corral.machines import program_variant, scope
+from corral.machines.host import Host
+from corral.machines.network import REGISTRIES, is_metered
+from corral.machines.request_count import HINT
+from corral.machines.resolved_agent import Outfit
+from corral.model import Failure
+from corral.model.events import Noted
+from corral.model.flow import Node
+from corral.model.money import Refusal
+from corral.rules.checks.verdict import Verdict
+from corral.rules.money import limits
+
+LOOK_SECONDS = 0.1  #: while it waits for others of its run
+LOOK_FAR_SECONDS = 0.4  #: while it waits for attempts of any run
+MOST_NAMED = 3  #: attempts that it waits for
+
+
+class Admission:
+    """The quota and the money of one attempt: asked for before it starts, and when it was ended for want of them."""
+
+    def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host) -> None:
+        self.recorder, self.node, self.host, self._dress = recorder, node, host, dress
+        self.record, self.attempt = recorder.record, recorder.attempt
+        self.turnstile: Turnstile | None = None
+        self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
+
+    async def dressed(self) -> Outfit:
+        """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
+        dressed = await program_variant.as_installed(
+            self._dress(self.attempt.agent, self.attempt.account), self.host.state
+        )
+        self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
+        self.attempt.account = dressed.account
+        most, name = dressed.profile.requests_per_minute, self.attempt.known_as
+        turnstile = self.turnstile = Turnstile(self.recorder.store, name, most, self._say)
+        self.recorder.back_at = lambda: turnstile.back_at
+        self._others = () if self.record.chosen else dressed.others
+        cooling = self.recorder.cooldown() if self._others else None
+        other = accounts.free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
+        if cooling and other:
+            self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
+            self.attempt.account = other
+            return await self.dressed()
+        return dressed
+
+    async def may_start(self, dressed: Outfit) -> bool:
+        """Look whether its agent has quota and there is money for it; hold that money."""
+        terms = self._terms(dressed)
+        self.record.cost_usd = 0.0 if self.node.kind == "run" or self._is_free(dressed) else dressed.profile.cost_usd
+        if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
+            until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
+            self._park(min(until or cooling[0], cooling[0]), cooling[1])
+            return False
+        refusal = await self._reserved(terms)
+        if refusal is None:
+            return True
+        if self.host.stop.is_set():
+            self.record.outcome = "stopped"
+            self.recorder.step("collected")
+            return False
+        error = self._cheaper(refusal) if dressed.budget.cheaper else None
+        self.record.outcome, self.attempt.error = "over_budget", error or self.out_of_money()
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
+        return False
+
+    def elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
+        """Look for another account to go on with where its own is limited; else wait for the first that is back."""
+        store, now = self.recorder.store, time.time()
+        if (other := accounts.free(store, self.record, self._others, now)) is None:
+            names = (*self._others, self.attempt.account or "")
+            if self._others and (until := accounts.soonest(store, self.attempt.agent, names, now)):
+                self.record.until = until
+            return verdict
+        self.record.elsewhere = other
+        words = f"account `{self.attempt.account}` is limited: {error.message}; going on with `{other}`"
+        return Verdict(verdict.status, structs.replace(error, message=words))
+
+    def out_of_money(self) -> Failure:
+        """Say which limit stopped it, and ask a person whether it may go on."""
+        purse = self.recorder.purse
+        question = purse.question()
+        if question:
+            entry = self.recorder.desk().ask(question)
+            if not entry.open:  # that was answered, and is used up again
+                entry = self.recorder.desk().ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
+            return Failure("budget", limits.words(purse.over) if purse.over else "", limits.hint(entry))
+        if purse.count.reason:
+            return Failure("budget", purse.count.reason, HINT)
+        return Failure("budget", purse.too_long or "its own limit of money is used up")
+
+    # --- parts
+
+    def _park(self, until: float, reason: str) -> None:
+        """End an attempt before it starts: its agent's quota is known to be used up."""
+        self.record.until, self.record.outcome = until, "limited"
+        self.attempt.error = Failure(
+            "rate_limit", f"{self.attempt.known_as} is limited, as another run found out: {reason}"
+        )
+        self.recorder.emit(Noted(f"not started: {self.attempt.error.message}"))
+        self.recorder.step("collected")
+
+    def _cheaper(self, refusal: Refusal) -> Failure | None:
+        """Look for an agent that may step in and that fits what is left; say why it does."""
+        tried = {each.attempt.agent for each in self.recorder.store.attempts(self.record.run)
+                 if (each.node, each.lane) == (self.record.node, self.record.lane)}  # fmt: skip
+        choices = [choice for choice in self.node.fallback if choice.name not in tried]
+        kind = self.node.task.type
+        found = affordable_fallback.cheapest(self.recorder.store, self._dress, choices, kind, refusal.left)
+        if found is None:
+            return None
+        self.record.cheaper = found[0]
+        words = f"{limits.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
+        return Failure("budget", words)
+
+    def _terms(self, dressed: Outfit) -> Terms:
+        plan = self.host.plan
+        facts, profile = dressed.agent.facts, dressed.profile
+        plain = bool(profile.command) and profile.output not in ("claude", "acp")
+        return Terms(
+            budget=dressed.budget,
+            fixed_usd=dressed.profile.cost_usd,
+            local=facts.local or self.node.kind == "run" or self._is_free(dressed),
+            tells=facts.reports_cost or facts.reports_tokens,
+            names_cost=bool(dressed.profile.cost),
+            metered=is_metered(dressed),
+            reports=bool(profile.cost or profile.tokens) if plain else facts.reports_cost or facts.reports_tokens,
+            notional=is_notional(dressed),
+            flow_usd=limits.of_run(plan.flow),
+            go_on=plan.go_on,
+        )
+
+    async def _reserved(self, terms: Terms) -> Refusal | None:
+        """Reserve what it is expected to cost; wait where other attempts of its run may give back enough."""
+        purse, stop = self.recorder.purse, self.host.stop
+        refusal = await purse.open(terms, self.host.plan.repo)
+        waited = refusal is not None and refusal.waits
+        if refusal and waited:
+            self._waits(_waiting(refusal))
+        look = LOOK_FAR_SECONDS if refusal and refusal.behind else LOOK_SECONDS
+        while refusal and refusal.waits and not stop.is_set():
+            while not (stop.is_set() or purse.has_room()):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(look):
+                        await stop.wait()
+            if not stop.is_set():
+                refusal = purse.reserve()
+        if waited:
+            self.record.started = time.time()
+            self._waits("")
+        return refusal
+
+    def _waits(self, why: str) -> None:
+        """Store why it has not started yet, so that its run shows it; empty: it waits no more."""
+        if why:
+            self._say(why)
+        self.record.waits = why
+        self.recorder.step(self.record.phase)
+
+    def _is_free(self, dressed: Outfit) -> bool:
+        """Tell whether its agent is a plain program that reaches no host and reports no cost: it costs nothing."""
+        profile, plan = dressed.profile, self.host.plan
+        if not profile.command or profile.output in ("claude", "acp") or profile.cost_usd is not None:
+            return False
+        if (
+            profile.hosts
+            or profile.cost
+            or profile.tokens
+            or any(each.startswith("http") for each in dressed.env.values())
+        ):
+            return False
+        net = scope.of_agent(plan.scopes, self.attempt.agent, plan.ignore).scope.net
+        return net != "on" and (net == "off" or {*net} <= {REGISTRIES})
+
+    def _say(self, text: str) -> None:
+        self.recorder.emit(Noted(text))
+
+
+def _waiting(refusal: Refusal) -> str:
+    """Say what an attempt waits for before it starts."""
+    unknown = f"nobody knows its price, and {limits.limit_words(refusal.limit)}"
+    why = unknown if refusal.guessed else limits.words(refusal)
+    if not refusal.behind:
+        return f"waits until other attempts of this run are over: {why}"
+    more = len(refusal.behind) - MOST_NAMED
+    names = ", ".join(refusal.behind[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"waits until {names} {'is' if len(refusal.behind) == 1 else 'are'} over: {why}"

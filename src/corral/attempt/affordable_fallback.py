@@ -1,0 +1,37 @@
+"""Who else could do it for what is left: of the agents that may step in, the cheapest that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from corral.engine.budget import money
+from corral.machines.resolved_agent import Outfit
+from corral.model.errors import CorralError
+from corral.model.flow import AgentChoice
+from corral.model.money import Budget
+from corral.rules.money import limits
+from corral.store.sqlite.store import Store
+
+Dress = Callable[[str, str | None], Outfit]
+
+
+def cheapest(
+    store: Store, dress: Dress, choices: Iterable[AgentChoice], kind: str | None, left_usd: float
+) -> tuple[AgentChoice, float] | None:
+    """Return the agent that would most likely cost least, of those for whom enough is left; and how much that is."""
+    found: list[tuple[float, int, AgentChoice]] = []
+    for place, choice in enumerate(choices):
+        try:
+            dressed = dress(choice.name, choice.account)
+        except CorralError:  # it is not installed, or not logged in
+            continue
+        usd = _expected(store, dressed, choice, kind, dressed.budget)
+        if usd <= left_usd:
+            found.append((usd, place, choice))
+    return (min(found)[2], min(found)[0]) if found else None
+
+
+def _expected(store: Store, dressed: Outfit, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
+    fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
+    model = choice.model or dressed.profile.model
+    return limits.to_reserve(fixed, money.ledger(store).paid_before(choice.name, model, kind), settings)[0]

@@ -1,0 +1,63 @@
+"""Hooks: what a person wants run at a moment of an attempt. A failing one before the start blocks, with its words."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from corral.config.paths import fingerprint
+from corral.model import ENCODER
+from corral.model.agent_api import Hook
+from corral.model.errors import Blocked, CorralError
+from corral.world import process
+from corral.world.process import Start
+
+SECONDS = 120.0
+
+
+async def run(moment: str, hooks: Sequence[Hook], about: Mapping[str, str | None]) -> None:
+    """Run the hooks of a moment in order; the first that fails raises `Blocked`."""
+    for hook in hooks:
+        fits = all(fnmatchcase(about.get(key) or "", getattr(hook, key)) for key in ("agent", "model", "type"))
+        if hook.on != moment or not fits:
+            continue
+        if hook.fingerprint and await asyncio.to_thread(fingerprint, Path(hook.file)) != hook.fingerprint:
+            raise Blocked(
+                f"the hook `{hook.run or hook.python}` or a file that it starts has changed since you trusted it",
+                hint="read it, then `corral trust`",
+            )
+        if hook.run:
+            await _shell(hook, hook.run, moment, about)
+        elif hook.python:
+            await asyncio.to_thread(_python, hook.python, moment, about)
+
+
+async def _shell(hook: Hook, command: str, moment: str, about: Mapping[str, str | None]) -> None:
+    told = {f"CORRAL_{key.upper()}": value for key, value in about.items() if value and key != "prompt"}
+    start = Start(
+        argv=["/bin/sh", "-c", command],
+        env={**os.environ, **told, "CORRAL_HOOK": moment},
+        cwd=str(Path(hook.file).parent) if hook.file else None,
+        stdin=ENCODER.encode({"hook": moment, **about}) + b"\n",
+    )
+    try:
+        finished = await process.run(start, timeout=SECONDS)
+    except CorralError as error:
+        raise Blocked(f"the hook `{command}`: {error}") from error
+    if finished.code != 0:
+        words = (finished.err or finished.out).decode(errors="replace").strip().splitlines()
+        raise Blocked(
+            f"the hook `{command}` says no" + (f": {words[-1]}" if words else f" (it ended with {finished.code})")
+        )
+
+
+def _python(name: str, moment: str, about: Mapping[str, str | None]) -> None:
+    module, _, function = name.partition(":")
+    try:
+        getattr(importlib.import_module(module), function)({"hook": moment, **about})
+    except Exception as error:  # whatever a person's function raises is its way of saying no
+        raise Blocked(f"the hook `{name}` says no: {error}") from error

@@ -1,0 +1,45 @@
+"""Where an attempt runs: in this process, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from corral.attempt.events import Recorder
+from corral.attempt.repositories import repository_of
+from corral.attempt.runner import AttemptCourse
+from corral.attempt.toolbox.context import Office
+from corral.attempt.toolbox.toolbox import Toolbox
+from corral.machines.host import Host
+from corral.model import AttemptRecord, RunPlan
+from corral.model.flow import Node
+
+
+class Course(Protocol):
+    """One attempt that is carried out somewhere."""
+
+    @property
+    def record(self) -> AttemptRecord: ...
+    async def carry_out(self) -> None: ...
+    def steer(self, text: str) -> bool: ...
+    def condense(self, by: str) -> bool: ...
+    def stop(self) -> None: ...
+    def pause(self) -> None: ...
+
+
+Place = Callable[[AttemptRecord, Node], Course]
+
+
+def here(plan: RunPlan, office: Office) -> Place:
+    """Return what carries out attempts of a run in this process."""
+    store = office.store
+    repository = repository_of(plan, store.folder)
+
+    def course(record: AttemptRecord, node: Node) -> Course:
+        host = Host(plan, node.task, repository, store.folder, record.attempt.id)
+        host.base = record.base if record.base is not None else plan.base
+        recorder = Recorder(record, store, office.listen, node.task)
+        toolbox = Toolbox(office, recorder, node, host)
+        return AttemptCourse(recorder, node, office.dress, host, toolbox)
+
+    return course

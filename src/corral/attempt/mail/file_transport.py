@@ -1,0 +1,128 @@
+"""Mail and outputs as files, for agents that take no MCP servers: ~/mail/inbox, ~/mail/outbox, ~/outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from corral.attempt.mail.mailbox import Shown
+from corral.attempt.toolbox.results import text_of
+from corral.attempt.toolbox.toolbox import Toolbox
+from corral.machines import agent_home
+from corral.machines.host import Host
+from corral.model import ENCODER
+from corral.model.errors import CorralError
+from corral.rules.context import mail
+from corral.rules.context.mail import LONGEST_LEASE_SECONDS, MOST_BYTES, MOST_TAKEN, Priority
+from corral.world.workspace import checkout, untrusted_files
+
+LOOK_SECONDS = 1.0
+HALF_WRITTEN_SECONDS = 3.0  #: what is no JSON yet may still be written for so long
+MOST_AT_ONCE = 50
+MOST_OUTPUTS = 100
+MOST_FILE_BYTES = 4 * MOST_BYTES
+INBOX, OUTBOX, REFUSED, OUTPUTS = "mail/inbox", "mail/outbox", "mail/refused", "outputs"
+WORDS = """# Other agents
+
+You work in a run with others: {names}. Their letters to you come as files into ~/mail/inbox. To write to one of
+them, or to `all`, put a file NAME.json with {{"to": "...", "text": "..."}} into ~/mail/outbox; "priority" (low, normal,
+high, urgent) and the "thread" of a letter that you answer may stand in it. What is refused comes back into
+~/mail/refused. What those who are done have said lies in ~/outputs."""
+
+
+class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
+    to: str
+    text: str
+    priority: Priority = "normal"
+    thread: str = ""
+
+
+class Letterbox:
+    """Carries letters between the store and one agent's HOME while it works."""
+
+    def __init__(self, toolbox: Toolbox, host: Host, folder: Path) -> None:
+        self._mail, self._results, self._host, self._folder = toolbox.mail, toolbox.results, host, folder
+        self._home = folder / "home"
+        self._delivered: list[int] = []
+        self._shown: set[str] | None = None  # of whose output it has been shown
+
+    def words(self) -> str:
+        """Return what the agent is told of it; nothing if there is nobody else."""
+        circle = self._mail.circle()
+        names = [*mail.others(circle), *(f"{place.node} (over)" for place in circle.places if place.over)]
+        return WORDS.format(names=", ".join(names[:50])) if names else ""
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Carry while the agent works, and once more when it has ended."""
+        await self._carry()
+        carrying = asyncio.create_task(self._keep_carrying())
+        try:
+            yield
+        finally:
+            carrying.cancel()
+            await asyncio.gather(carrying, return_exceptions=True)
+        self._send(last=True)
+
+    def dealt_with(self) -> None:
+        """Acknowledge what was delivered: its agent has ended well."""
+        if self._delivered:
+            self._mail.acknowledge(self._delivered)
+
+    async def _keep_carrying(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(CorralError, OSError):  # tried again at the next look
+                await self._carry()
+
+    async def _carry(self) -> None:
+        self._send(last=False)
+        if self._shown is not None and self._mail.waiting() <= len(self._delivered):
+            return
+        for letter in await self._mail.take(MOST_TAKEN, 0.0, LONGEST_LEASE_SECONDS):
+            self._deliver(letter)
+        self._show_outputs()
+
+    def _show_outputs(self) -> None:
+        """Put there what others have said last; looked at when it starts and when a letter comes, for it takes time."""
+        self._shown = self._shown or set()
+        for state, attempt in self._results.finished()[:MOST_OUTPUTS]:
+            if state.id not in self._shown:
+                self._shown.add(state.id)
+                ending = "txt" if isinstance(attempt.output, str) else "json"
+                self._put(f"{OUTPUTS}/{_plain(state.id)}.{ending}", text_of(attempt.output).encode())
+
+    def _deliver(self, letter: Shown) -> None:
+        self._put(f"{INBOX}/{letter.id:06d}.json", msgspec.json.format(ENCODER.encode(letter), indent=1))
+        self._delivered.append(letter.id)
+
+    def _send(self, *, last: bool) -> None:
+        for name in untrusted_files.left(self._home, OUTBOX, MOST_AT_ONCE):
+            content = checkout.read_below(self._home, f"{OUTBOX}/{name}", MOST_FILE_BYTES) or b""
+            try:
+                draft = msgspec.json.decode(content, type=_Draft)
+                self._mail.send(draft.to, draft.text, draft.priority, draft.thread)
+            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+                if not last and untrusted_files.age_seconds(self._home, OUTBOX, name) < HALF_WRITTEN_SECONDS:
+                    continue
+                self._refuse(name, f"it is no letter: {error}")
+            except CorralError as error:
+                self._refuse(name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
+            untrusted_files.take_away(self._home, OUTBOX, name)
+
+    def _refuse(self, name: str, words: str) -> None:
+        self._put(f"{REFUSED}/{_plain(name)}.txt", words.encode(errors="replace"))
+
+    def _put(self, name: str, content: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has put something else in the way: its own loss
+            agent_home.put(self._host, self._folder, name, content)
+
+
+def _plain(name: str) -> str:
+    """Return a name that is one of a file, whatever it holds."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)[:100].lstrip(".") or "_"

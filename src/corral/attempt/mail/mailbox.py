@@ -1,0 +1,129 @@
+"""The letters of one attempt: written, taken, acknowledged; by its tools, or by files where it has none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct, field
+
+from corral.attempt.events import Recorder
+from corral.attempt.toolbox.context import Office
+from corral.engine.views.mail import NAMES
+from corral.model import OPEN
+from corral.model.errors import BadRequest
+from corral.model.events import Mailed
+from corral.rules.context import mail
+from corral.rules.context.mail import Box, Circle, Place, Priority
+from corral.store.sqlite.mail import Letter, Reader
+
+MOST_SHOWN = 200  #: characters of a letter in the event that tells of it
+MOST_THREAD = 50
+
+
+class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A letter as an agent sees it."""
+
+    id: int
+    sender: str = field(name="from")
+    text: str
+    thread: str
+    priority: Priority
+    at: str
+    times_delivered: int = 1
+
+
+class Correspondence:
+    """Writes and reads in the name of one attempt."""
+
+    def __init__(self, office: Office, recorder: Recorder) -> None:
+        record = recorder.record
+        self._office, self._recorder = office, recorder
+        self._who = Reader(record.run, record.node, record.attempt.id)
+
+    def circle(self) -> Circle:
+        """Look who is there to write to."""
+        store, who, lineage = self._office.store, self._who, self._office.lineage
+        at_work: dict[str, list[str]] = {}
+        for row in store.rows("attempts_at_work", run=who.run):
+            at_work.setdefault(row["node"], []).append(row["id"])
+        parent = lineage.of(who.run)
+        children = [child.run for child in lineage.below_attempt(who.attempt)]
+        return Circle(
+            run=who.run,
+            node=who.node,
+            attempt=who.attempt,
+            places=[
+                Place(node=node.id, over=node.status not in OPEN, attempts=tuple(at_work.get(node.id, ())))
+                for node in store.nodes(who.run)
+            ],
+            parent=Box(parent.parent, parent.attempt) if parent else None,
+            children=[Box(run, store.nodes(run)[0].id) for run in children],
+        )
+
+    def send(self, to: str, text: str, priority: Priority, thread: str) -> tuple[str, int]:
+        """Write to somebody; return the thread and how many copies went out."""
+        mail.fits(text)
+        circle, who, now = self.circle(), self._who, time.time()
+        boxes = mail.addressed(to, circle)
+        if thread and not self._office.mail.thread(who, thread, 1):
+            raise BadRequest(f"there is no thread `{thread[:80]}` of yours", hint="leave it out to begin one")
+        named = thread or f"{who.attempt}.{time.time_ns():x}"
+        letters = [
+            Letter(
+                run=box.run,
+                box=box.name,
+                sender=mail.signature(circle, box),
+                sender_run=who.run,
+                sender_attempt=who.attempt,
+                thread=named,
+                priority=mail.RANKS[priority],
+                text=self._recorder.redactor.text(text),
+                at=now,
+            )
+            for box in boxes
+        ]
+        self._office.mail.send(letters, mail.room)
+        self._recorder.emit(Mailed(to, text[:MOST_SHOWN], named, priority))
+        for run in {box.run for box in boxes}:
+            self._office.family.rings.ring(run)
+        return named, len(letters)
+
+    async def take(self, most: int, wait_seconds: float, lease_seconds: float) -> list[Shown]:
+        """Take what waits; wait for something to come if nothing does."""
+        until = time.monotonic() + wait_seconds
+        while True:
+            now = time.time()
+            found = self._office.mail.take(self._who, most, now, now + lease_seconds)
+            left = until - time.monotonic()
+            if found or left <= 0:
+                return [shown(letter, 1) for letter in found]
+            # A lease that runs out rings for nobody: look again now and then.
+            await self._office.family.rings.wait(self._who.run, min(left, 5.0))
+
+    def acknowledge(self, letters: Sequence[int]) -> int:
+        return self._office.mail.read(self._who, letters, time.time())
+
+    def thread(self, name: str) -> list[Shown]:
+        return [shown(letter) for letter in self._office.mail.thread(self._who, name, MOST_THREAD)]
+
+    def waiting(self) -> int:
+        return sum(self._office.mail.waiting(self._who.run, box) for box in (self._who.node, self._who.attempt))
+
+    def close(self) -> None:
+        """Give back what was taken and not dealt with: another try of the node may read it."""
+        self._office.mail.release(self._who.attempt)
+        self._office.mail.forget(time.time() - mail.KEPT_SECONDS)
+
+
+def shown(letter: Letter, more: int = 0) -> Shown:
+    return Shown(
+        id=letter.id,
+        sender=letter.sender,
+        text=letter.text,
+        thread=letter.thread,
+        priority=NAMES[letter.priority],
+        at=datetime.fromtimestamp(letter.at, UTC).isoformat(timespec="seconds"),
+        times_delivered=letter.deliveries + more,
+    )

@@ -1,0 +1,165 @@
+"""Checks run on one tree after another for one attempt; what was found out before is not run again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+
+from corral.attempt.proof import held_out
+from corral.machines import checks as checking
+from corral.machines.host import Host
+from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally
+from corral.model.errors import SetupFailed
+from corral.model.evidence import Tree
+from corral.model.flow import Task
+from corral.rules.checks import failures
+from corral.store.sqlite import check_results
+from corral.store.sqlite.store import Store
+
+#: Checkouts made beside an attempt's own, which a crash may leave.
+BESIDE = (
+    "check", "check2", "base", "base2", "base3", "harness", "harness2", "allowed", "allowed2", "control",
+    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary",
+)  # fmt: skip
+NAMES: Mapping[Tree, str] = {
+    "delivered": "check", "base": "base", "harness": "harness", "allowed": "allowed", "control": "control",
+    "held-out": "heldout", "held-out base": "heldoutbase",
+}  # fmt: skip
+VERSION = 3  #: of what is remembered of a run of checks
+_flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+def _flight(key: str) -> asyncio.Lock:
+    """Return the lock of a suite: attempts that race want the same at the same moment."""
+    return _flights.setdefault(key, asyncio.Lock())
+
+
+class TreeRuns:
+    """The checks of one attempt on all trees that they are run on, in that order."""
+
+    def __init__(self, host: Host, task: Task, record: AttemptRecord, store: Store | None) -> None:
+        """`store` remembers results; None: all is run anew, beside what the attempt itself left."""
+        self._host, self._task, self._record, self._store = host, task, record, store
+        self.trees: dict[Tree, str] = {}
+        self.runs: list[EvidenceRun] = []
+        self.notes: list[str] = []  #: on what else than the work itself
+
+    async def suite(
+        self,
+        tree: Tree,
+        commit: str | None,
+        told: Callable[[CheckResult], None],
+        again: Callable[[Sequence[Seen]], bool] | None = None,
+    ) -> tuple[Seen, ...]:
+        """Run all checks on a commit, or find out that they were; a failure is looked at twice if `again` says so."""
+        key, name = await self.key(commit, tree), NAMES[tree]
+        async with _flight(key):
+            known = check_results.find(self._store, key, time.time()) if self._store else None
+            if known is not None:
+                found = with_results(known, [structs.replace(each.result, cached=True) for each in known])
+                for each in found:
+                    told(each.result)
+            else:
+                found = await self.checked(name, commit, self._task.checks, told)
+            failed = [place for place, each in enumerate(found, 1) if unexplained(each.result)]
+            if failed and not self._host.stop.is_set() and (again is None or again(found)):
+                # A later check may need what an earlier one made, so those before it are run too.
+                more = await self.checked(f"{name}2", commit, self._task.checks[: failed[-1]], unheard)
+                results = results_of(found)
+                for place in failed:
+                    results[place - 1] = failures.once_more(results[place - 1], more[place - 1].result)
+                found, known = with_results(found, results), None
+            if known is None and not self._host.stop.is_set():
+                self.keep(key, found)
+        await self._noted(tree, commit, found)
+        return found
+
+    async def checked(
+        self, name: str, commit: str | None, checks: Sequence[str], told: Callable[[CheckResult], None]
+    ) -> tuple[Seen, ...]:
+        """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
+        lay = held_out.layer(self._host) if name.startswith("heldout") else None
+        own = name if self._store else f"verify{name}"
+        folder = Path(self._record.folder).with_name(f"{self._record.attempt.id}-{own}")
+        try:
+            found = await checking.observe(self._host, folder, commit, checks, told, lay)
+            return tuple(self._host.redactor.value(found))
+        except SetupFailed as error:
+            if name.startswith("check"):
+                raise
+            note = f"its workspace could not be set up: {error}"
+            results = [CheckResult(command=check, exit_code=1, seconds=0.0, note=note) for check in checks]
+            return tuple(Seen(result=each) for each in results)
+
+    def keep(self, key: str, found: Sequence[Seen]) -> None:
+        if self._store:
+            check_results.keep(self._store, key, found, time.time())
+
+    async def _noted(self, tree: Tree, commit: str | None, found: Sequence[Seen]) -> None:
+        self.trees[tree] = await self._host.repository.tree_of(commit) if commit else ""
+        self.runs += [
+            EvidenceRun(
+                tree=tree,
+                command=each.result.command,
+                exit_code=each.result.exit_code,
+                note=each.result.note,
+                seconds=each.result.seconds,
+                cached=each.result.cached,
+                reporter=each.report.runners if each.report else (),
+                tests=_nameless(each.result.tests) if tree.startswith("held-out") else each.result.tests,
+            )
+            for each in found
+        ]
+        if tree == "base":
+            self.notes.append("at the base")
+
+    async def key(self, commit: str | None, tree_kind: Tree = "delivered") -> str:
+        """Hash all that the result of a check depends on, as far as we know of it."""
+        host, plan = self._host, self._host.plan
+        tree = await host.repository.tree_of(commit) if commit else ""
+        # Another run starts where the person may have changed what lies beside the repository's own files.
+        own = plan.base is None or tree != await host.repository.tree_of(plan.base) or _brings_more(host)
+        parts = (
+            VERSION,
+            tree,
+            plan.evidence.held_out if tree_kind.startswith("held-out") else None,
+            self._task.checks,
+            self._task.time_limit_seconds,
+            plan.git_dir,
+            plan.setup,
+            plan.level,
+            host.boxes.fitted.scope,
+            self._record.run if own else "",
+        )
+        return hashlib.sha256(ENCODER.encode(parts)).hexdigest()
+
+
+def with_results(seen: Sequence[Seen], results: Sequence[CheckResult]) -> tuple[Seen, ...]:
+    return tuple(structs.replace(each, result=result) for each, result in zip(seen, results, strict=True))
+
+
+def results_of(seen: Sequence[Seen]) -> list[CheckResult]:
+    return [each.result for each in seen]
+
+
+def unexplained(result: CheckResult) -> bool:
+    return not result.passed and not result.note and result.again is None
+
+
+def _nameless(tests: Tally | None) -> Tally | None:
+    """Return counts without names: those of held-out tests are never shown."""
+    return structs.replace(tests, failing=()) if tests else None
+
+
+def _brings_more(host: Host) -> bool:
+    return bool(host.plan.setup.copy) or (host.repository.folder / ".worktreeinclude").exists()
+
+
+def unheard(_: CheckResult) -> None:
+    """Tell nobody: what is compared with is not the attempt's own doing."""

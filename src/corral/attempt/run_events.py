@@ -1,0 +1,18 @@
+"""Tell whoever watches a run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from corral.model.errors import CorralError
+from corral.model.events import Heard
+
+Listener = Callable[[Heard], None]
+
+
+def tell(listen: Listener, heard: Heard) -> None:
+    """Tell a watcher; one that fails (its terminal is gone, its pipe closed) must not fail the work."""
+    try:
+        listen(heard)
+    except (OSError, ValueError, CorralError):
+        return

@@ -1,0 +1,112 @@
+"""What the toolboxes of one run share: letters, parents and children, who is woken, how children are driven."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from corral.attempt.events import Listener
+from corral.machines.resolved_agent import Outfit
+from corral.rules.context import mail
+from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.mail import Mail
+from corral.store.sqlite.store import Store
+
+LOOK_SECONDS = 1.0
+
+
+class Driving(Protocol):
+    """What drives the runs of a family."""
+
+    def drive(self, run: str, listen: Listener) -> Awaitable[object]: ...
+    def resume(self, run: str, listen: Listener) -> Awaitable[object]: ...
+    def pause_child(self, run: str) -> None: ...
+    async def stop_child(self, run: str) -> None: ...
+
+
+class Rings:
+    """Wakes those who wait for something in a run, within this process."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+
+    def ring(self, run: str) -> None:
+        for waiting in self._waiting.pop(run, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def wait(self, run: str, seconds: float) -> None:
+        """Return when it rings for a run, or after `seconds`."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(run, set()).add(future)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await future
+        finally:
+            self._waiting.get(run, set()).discard(future)
+
+
+class Family:
+    """The runs that this process drives, as far as one spawns another."""
+
+    def __init__(self, owner: str, drives: Driving) -> None:
+        self.owner, self._drives = owner, drives
+        self.rings = Rings()
+        self._driven: dict[str, asyncio.Task[object]] = {}
+
+    def start(self, run: str, listen: Listener) -> None:
+        """Drive a child beside its parent."""
+        self._keep(run, self._drives.drive(run, listen))
+
+    def go_on(self, run: str, listen: Listener) -> None:
+        """Go on with a child that was left when its parent was."""
+        if run not in self._driven:
+            self._keep(run, self._drives.resume(run, listen))
+
+    def _keep(self, run: str, driving: Awaitable[object]) -> None:
+        task = asyncio.ensure_future(driving)
+        self._driven[run] = task
+        task.add_done_callback(lambda done: self._over(run, done))
+
+    async def wait(self, run: str, seconds: float) -> None:
+        """Wait until a child is over, or for so long; of one that another process drives we hear nothing."""
+        task = self._driven.get(run)
+        await (asyncio.wait([task], timeout=seconds) if task else asyncio.sleep(min(seconds, LOOK_SECONDS)))
+
+    async def stop(self, run: str) -> None:
+        """Stop a child and wait until its work is saved; one that nobody drives any more is ended here."""
+        await self._drives.stop_child(run)
+        await self._ended(run)
+
+    async def pause(self, run: str) -> None:
+        """Let a child rest with its parent; one that nobody drives rests already."""
+        self._drives.pause_child(run)
+        await self._ended(run)
+
+    async def _ended(self, run: str) -> None:
+        if (task := self._driven.get(run)) is not None:
+            await asyncio.wait([task])
+
+    def abandon(self, run: str) -> None:
+        """Leave a child as a crash would."""
+        if (task := self._driven.get(run)) is not None:
+            task.cancel()
+
+    def _over(self, run: str, done: asyncio.Task[object]) -> None:
+        self._driven.pop(run, None)
+        if not done.cancelled():
+            done.exception()  # what became of it is stored; nobody else would ask
+
+
+class Office:
+    """All that a toolbox of one run needs besides its own attempt."""
+
+    def __init__(
+        self, family: Family, store: Store, dress: Callable[[str, str | None], Outfit], listen: Listener
+    ) -> None:
+        self.family, self.store, self.dress, self.listen = family, store, dress, listen
+        self.mail = Mail(store, mail.MOST_DELIVERIES)
+        self.lineage = Lineage(store)

@@ -1,0 +1,111 @@
+"""What an attempt may look at of others: outputs and files of nodes of its run that are over, and of its children."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from corral.attempt.toolbox.context import Office
+from corral.machines.host import Host
+from corral.model import ENCODER, OPEN, Attempt, AttemptRecord, NodeState, Status
+from corral.model.errors import BadRequest
+from corral.rules.scope import matcher
+from corral.rules.scope.globs import split
+
+MOST_CHARACTERS = 50_000  #: at once; a program that takes the answer has limits of its own
+MOST_FILE_BYTES = 8 << 20
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """A part of something long."""
+
+    node: str
+    status: Status
+    text: str
+    size: int  #: of the whole, in characters
+    next_offset: int | None = None
+
+
+class Results:
+    """Reads for one attempt; nothing of other runs can be named."""
+
+    def __init__(self, office: Office, record: AttemptRecord, host: Host) -> None:
+        self._office, self._record, self._host = office, record, host
+
+    def output(self, name: str, offset: int) -> Piece:
+        state, attempt = self._over(name)
+        return _piece(name, state.status, text_of(attempt.output), offset)
+
+    def files(self, name: str) -> dict[str, Any]:
+        state, attempt = self._over(name)
+        shown = [path for path in attempt.files_changed if self._may_read(path)]
+        return {"node": name, "status": state.status, "commit": attempt.commit, "files": shown}
+
+    async def file(self, name: str, path: str, offset: int) -> Piece:
+        state, attempt = self._over(name)
+        if attempt.commit is None:
+            raise BadRequest(f"`{name}` has left no files")
+        if not self._may_read(path):
+            raise BadRequest(f"{path}: your scope does not let you read it")
+        found = await self._host.repository.git("cat-file", "-s", f"{attempt.commit}:{path}", fine=(0, 128))
+        if found.code != 0:
+            raise BadRequest(f"`{name}` has no file {path[:200]}", hint="see list_files")
+        if int(found.out) > MOST_FILE_BYTES:
+            raise BadRequest(f"{path}: {int(found.out) >> 20} MB are too much to be shown")
+        shown = await self._host.repository.git("cat-file", "blob", f"{attempt.commit}:{path}", fine=(0, 128))
+        if shown.code != 0:
+            raise BadRequest(f"{path} is not a file")
+        return _piece(name, state.status, shown.out.decode(errors="replace"), offset)
+
+    def finished(self) -> list[tuple[NodeState, Attempt]]:
+        """Return the nodes of this run that are over and have left something."""
+        store, run = self._office.store, self._record.run
+        records = store.attempts(run)
+        found = [(state, _last(state, records)) for state in store.nodes(run) if state.status not in OPEN]
+        return [(state, attempt) for state, attempt in found if attempt]
+
+    def _over(self, name: str) -> tuple[NodeState, Attempt]:
+        store, run = self._office.store, self._record.run
+        child = next((each.run for each in self._office.lineage.below_attempt(self._record.attempt.id)
+                      if each.run == name), None)  # fmt: skip
+        states = store.nodes(child or run)
+        state = next((each for each in states if child or each.id == name), None)
+        if state is None:
+            raise BadRequest(f"there is no node `{name[:80]}` in this run", hint="see list_nodes")
+        if state.status in OPEN:
+            raise BadRequest(f"`{name}` is not over yet: {state.status}")
+        attempt = _last(state, store.attempts(child or run))
+        if attempt is None:
+            raise BadRequest(f"`{name}` has left nothing: {state.status}")
+        return state, attempt
+
+    def _may_read(self, path: str) -> bool:
+        if path.startswith("/") or "\0" in path or ".." in split(path):
+            return False
+        fitted = self._host.boxes.fitted
+        here = matcher.top(fitted.scope, ignore=fitted.ignore)
+        for part in split(path):
+            here = here.enter(part)
+        return here.readable()
+
+
+def text_of(output: object) -> str:
+    return output if isinstance(output, str) else "" if output is None else ENCODER.encode(output).decode()
+
+
+def _last(state: NodeState, records: list[AttemptRecord]) -> Attempt | None:
+    """Return the winner of a node, or else whoever tried last."""
+    tries = [record.attempt for record in records if record.node == state.id]
+    return next((each for each in tries if each.id == state.winner), tries[-1] if tries else None)
+
+
+def _piece(name: str, status: Status, text: str, offset: int) -> Piece:
+    end = offset + MOST_CHARACTERS
+    return Piece(
+        node=name,
+        status=status,
+        text=text[offset:end],
+        size=len(text),
+        next_offset=end if end < len(text) else None,
+    )

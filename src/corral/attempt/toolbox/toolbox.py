@@ -1,0 +1,161 @@
+"""The tools of one attempt, answered over MCP: letters, reports, questions, results of others, children, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import lru_cache
+from typing import Any
+
+from corral import __version__
+from corral.attempt.events import Recorder
+from corral.attempt.mail.mailbox import Correspondence
+from corral.attempt.toolbox.ask_user import Asks
+from corral.attempt.toolbox.child_runs import Children
+from corral.attempt.toolbox.context import Office
+from corral.attempt.toolbox.results import Results
+from corral.machines.host import Host
+from corral.model import ENCODER
+from corral.model.errors import BadRequest, CorralError
+from corral.model.events import Ended, Reported
+from corral.model.flow import Node
+from corral.rules.context import mcp, tools
+from corral.rules.context.mcp import Answer, Call, Server
+from corral.rules.flows import output
+from corral.world.proxy.secret import Secret
+
+MOST_REPORTS = 2000  #: of one attempt
+INSTRUCTIONS = (
+    "You work in a run of Corral, perhaps beside other agents. Tell the person what you are doing with "
+    "report_progress. list_nodes shows who else is there; send_mail and read_mail are how you talk to them. Ask the "
+    "person only what you cannot find out (ask_person)."
+)
+
+
+@lru_cache(maxsize=1)
+def _server() -> Server:
+    return Server("corral", __version__, INSTRUCTIONS, tools.listed())
+
+
+class Toolbox:
+    """Answers one attempt; whoever holds the token is taken for its agent."""
+
+    def __init__(self, office: Office, recorder: Recorder, node: Node, host: Host) -> None:
+        self._recorder, self._office, self._node, self._host = recorder, office, node, host
+        self.token = Secret(secrets.token_urlsafe(32))
+        self.mail = Correspondence(office, recorder)
+        self.results = Results(office, recorder.record, host)
+        self.children = Children(office, recorder, node, host)
+        self._asks = Asks(recorder)
+        self._reports = 0
+        self.finished = asyncio.Event()  #: its agent has said that it is done
+        self._last: Ended | None = None
+        recorder.purse.below_usd = self.children.held_usd
+
+    async def answer(self, body: bytes) -> bytes | None:
+        """Answer what came over HTTP; None if nothing is to be said."""
+        found, batch = mcp.read(body, _server())
+        told = [(each if isinstance(each, Answer) else await self._called(each)).body for each in found]
+        if not told:
+            return None
+        return ENCODER.encode(told if batch else told[0])
+
+    def new_turn(self) -> None:
+        """Its agent is started once more: an earlier result does not count."""
+        self.finished.clear()
+        self._last = None
+
+    def last_word(self) -> None:
+        """Let a result that was handed in stand, whatever its program said when it was ended."""
+        if self._last:
+            self._recorder.emit(self._last)
+
+    async def close(self, *, paused: bool = False) -> None:
+        """End what its agent leaves behind: children, and letters that it took. Of one that rests, children rest."""
+        await (self.children.pause_all() if paused else self.children.stop_all())
+        self.mail.close()
+
+    async def _called(self, call: Call) -> Answer:
+        try:
+            result = await self._do(tools.arguments(call.name, call.arguments))
+        except CorralError as error:
+            return mcp.returned(call, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""), failed=True)
+        return mcp.returned(call, ENCODER.encode(result).decode())
+
+    async def _do(self, asked: tools.Arguments) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- a table
+        match asked:
+            case tools.ReportProgress():
+                return self._report(asked)
+            case tools.AskPerson():
+                return await self._asks.ask(asked)
+            case tools.ReadAnswer():
+                return await self._asks.answer(asked.ask, asked.wait_seconds)
+            case tools.ListNodes():
+                return self._who_is_there()
+            case tools.SendMail():
+                thread, copies = self.mail.send(asked.to, asked.text, asked.priority, asked.thread)
+                return {"sent": copies, "thread": thread}
+            case tools.ReadMail():
+                letters = await self.mail.take(asked.most, asked.wait_seconds, asked.lease_seconds)
+                return {"letters": letters, "acknowledge_within_seconds": asked.lease_seconds}
+            case tools.AckMail():
+                return {"acknowledged": self.mail.acknowledge(asked.ids), "still_waiting": self.mail.waiting()}
+            case tools.ReadThread():
+                return {"letters": self.mail.thread(asked.thread)}
+            case tools.ReadOutput():
+                return self.results.output(asked.node, asked.offset)
+            case tools.ListFiles():
+                return self.results.files(asked.node)
+            case tools.ReadFile():
+                return await self.results.file(asked.node, asked.path, asked.offset)
+            case tools.SpawnTask():
+                return {"child": self.children.spawn(asked)}
+            case tools.ChildResult():
+                return await self.children.result(asked.child, asked.wait_seconds)
+            case tools.StopChild():
+                await self.children.stop(asked.child)
+                return await self.children.result(asked.child, 0.0)
+            case tools.Finish():
+                return self._finish(asked)
+
+    def _report(self, asked: tools.ReportProgress) -> dict[str, bool]:
+        self._reports += 1
+        if self._reports > MOST_REPORTS:
+            raise BadRequest(f"{MOST_REPORTS} reports are the most")
+        shown = "".join(letter if letter.isprintable() else " " for letter in asked.text)
+        self._recorder.emit(Reported(" ".join(shown.split()), asked.percent))
+        return {"shown": True}
+
+    def _who_is_there(self) -> dict[str, Any]:
+        circle = self.mail.circle()
+        states = {state.id: state.status for state in self._office.store.nodes(circle.run)}
+        nodes = [
+            {"node": place.node, "status": states[place.node], "attempts": place.attempts} for place in circle.places
+        ]
+        return {
+            "you": {"run": circle.run, "node": circle.node, "attempt": circle.attempt, "role": self._node.task.role},
+            "nodes": nodes,
+            "parent": "parent" if circle.parent else None,
+            "children": [child.run for child in circle.children],
+            "letters_waiting": self.mail.waiting(),
+        }
+
+    def _finish(self, asked: tools.Finish) -> dict[str, bool]:
+        if self._host.ending:
+            raise BadRequest("it is too late: this attempt is being ended", hint="what you wrote is kept")
+        body = ENCODER.encode(asked.result)
+        if len(body) > tools.MOST_RESULT_BYTES:
+            raise BadRequest(f"the result has {len(body)} bytes; {tools.MOST_RESULT_BYTES} are the most")
+        text = asked.text or (asked.result if isinstance(asked.result, str) else body.decode())
+        result = asked.result
+        if self._node.output is not None:
+            taken = output.take(Ended(ok=True, output=result), self._node.output)
+            if taken.misfits:
+                raise BadRequest(
+                    "the result does not fit: " + "; ".join(taken.misfits[:10]), hint="mend it, call again"
+                )
+            result = taken.value
+        self._last = Ended(ok=True, text=text, output=result)
+        self._recorder.emit(self._last)
+        self.finished.set()
+        return {"finished": True}

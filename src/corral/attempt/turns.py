@@ -1,0 +1,240 @@
+"""The turns of one attempt: what its agent hears when it has ended, filled its window, or said what does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from corral.attempt import model_sizes
+from corral.attempt import summary as summarising
+from corral.attempt.events import Recorder
+from corral.attempt.toolbox.toolbox import Toolbox
+from corral.machines import agent_home
+from corral.machines.host import Ears, Host
+from corral.machines.resolved_agent import Outfit
+from corral.model.agent_api import AgentTask
+from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
+from corral.model.flow import Node, Task
+from corral.rules.context import prompt, summary
+from corral.rules.context.summary import Facts
+from corral.rules.context.usage import Gauge, window_of
+from corral.rules.flows import output, schemas
+from corral.rules.money import prices
+from corral.world.process import Exit, Limits
+from corral.world.workspace.checkout import Workspace
+
+MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
+SHARE = 0.4  #: characters of a summary for each token of the window: a tenth of it
+MOST_REASON = 300
+MOST_SHRUNK = 2  #: a summary that is itself too long is halved so often
+MOST_TRANSCRIPT = 4 << 20
+CUT_SECONDS = 30.0  #: an agent that is to be condensed may take this long to end its present step
+ENDED = ("exited", "lingered", "cut")  #: by itself, or because we asked for it
+
+
+class Scene(Struct, frozen=True):
+    """What stays the same from turn to turn."""
+
+    made: Workspace
+    dressed: Outfit
+    limits: Limits
+    ears: Ears
+    guide: str = ""
+
+
+class Turns:
+    """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
+
+    def __init__(self, recorder: Recorder, node: Node, host: Host, toolbox: Toolbox) -> None:
+        self.recorder, self.node, self.host, self._toolbox = recorder, node, host, toolbox
+        self.record, self.attempt = recorder.record, recorder.attempt
+        self._policy = host.plan.condense
+        self._asked_again = False
+        self._condensed = self._shrunk = 0
+        self._reason = ""  #: why it is to go on from a summary, once its present step is over
+        self._ordered = False
+        self._open: set[str] = set()  #: calls of tools that have not returned
+        self._worked = False  #: in this turn
+
+    async def work(self, scene: Scene, asked: AgentTask) -> Exit:
+        """Work until nothing is left to tell the agent; return how its last turn ended."""
+        ended = await self._turn(scene, asked)
+        while (following := await self._next(scene, asked, ended.why)) is not None:
+            asked = following
+            ended = await self._turn(scene, asked)
+        return ended
+
+    async def _turn(self, scene: Scene, asked: AgentTask) -> Exit:
+        self._open.clear()
+        self._worked = self._ordered = False
+        self._reason = ""
+        known = self.attempt.model or scene.dressed.profile.model
+        facts = scene.dressed.agent.facts
+        if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
+            asyncio.get_running_loop().run_in_executor(None, prices.load)
+        self.recorder.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
+        ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
+        self._toolbox.last_word()
+        return ended
+
+    async def _next(self, scene: Scene, asked: AgentTask, why: str) -> AgentTask | None:
+        ended = self.recorder.ended
+        if self.host.stop.is_set() or why not in ENDED:
+            return None
+        well = ended is not None and ended.ok
+        if not well and (why == "cut" or _too_long(ended)):
+            return await self._from_summary(scene, asked, ended)
+        if well and self.record.steers:
+            return self._steered(scene, asked)
+        wrong = self._misfits(ended)
+        return self._again(scene, asked, wrong) if wrong else None
+
+    def ended_well(self, why: str) -> bool:
+        ended = self.recorder.ended
+        return why in ENDED and ended is not None and ended.ok and not self.host.stop.is_set()
+
+    @property
+    def task(self) -> Task:
+        """Return its task, with what is special to this attempt."""
+        task, conflicts = self.node.task, self.record.conflicts
+        words = f"{task.handoff}\n\n{prompt.conflicting(conflicts)}".strip() if conflicts else task.handoff
+        return structs.replace(task, handoff=words)
+
+    # --- the shape of its output
+
+    def schema(self, dressed: Outfit) -> Mapping[str, Any] | None:
+        """Return what the agent's output must fit, if its program takes that itself."""
+        schema = self.node.output
+        match dressed.agent.facts.schema:
+            case "table" if schema is not None and schema.get("type") == "object":
+                return schema
+            case "strict" if schema is not None:
+                return schemas.strict(schema)
+            case _:
+                return None
+
+    def shaped(self, told: str, dressed: Outfit) -> str:
+        """Say in words what the output must fit, to an agent whose program takes no schema, or not this one."""
+        wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it stands
+        return told if wanted is None or self.schema(dressed) else f"{told}\n\n{output.instruction(wanted)}"
+
+    def _misfits(self, ended: Ended | None) -> tuple[str, ...]:
+        schema = self.node.output
+        if schema is None or ended is None or self._asked_again or self.node.kind == "run":
+            return ()
+        if ended.ok:
+            return output.take(ended, schema).misfits
+        return (ended.error.message,) if ended.error and ended.error.kind == "bad_output" else ()
+
+    def _again(self, scene: Scene, asked: AgentTask, wrong: tuple[str, ...]) -> AgentTask:
+        """Ask once more for an output that fits; that is no retry, and uses up none."""
+        self._asked_again = True
+        last = self.recorder.ended
+        said = last.text if last else ""
+        session = self._session()
+        told = output.asked_again(self.node.output or {}, wrong)
+        if session is None:
+            worked = prompt.build(self.task, guide=scene.guide)
+            told = output.reminded(worked, said) + "\n\n" + told
+        self.recorder.emit(Rejected(wrong))
+        return self._following(asked, told, session)
+
+    # --- what a person wants besides
+
+    def _steered(self, scene: Scene, asked: AgentTask) -> AgentTask:
+        """Prepare the turn in which an agent hears what it could not be told while it worked."""
+        steers, session = self._heed(), self._session()
+        told = prompt.steered(self.task, steers, remembers=session is not None, guide=scene.guide)
+        self.recorder.new_turn()
+        return self._following(asked, self.shaped(told, scene.dressed), session)
+
+    def _heed(self) -> tuple[str, ...]:
+        steers = self.record.steers
+        for text in steers:
+            self.recorder.emit(Heeded(text))
+        return steers
+
+    def _session(self) -> str | None:
+        return self.attempt.session if self.record.resumes else None
+
+    def _following(self, asked: AgentTask, told: str, session: str | None) -> AgentTask:
+        self._toolbox.new_turn()
+        self.host.keep("prompt-next.txt", told)
+        left = self.recorder.purse.left()
+        return structs.replace(asked, prompt=told, session=session, interrupted=False, budget_usd=left)
+
+    # --- a window that is full
+
+    def heard(self, event: Event) -> None:
+        """Watch the agent's steps: between two of them it may be led over into a fresh session."""
+        if isinstance(event, CalledTool):
+            self._open.add(event.call)
+            return
+        if isinstance(event, ToolReturned):
+            self._open.discard(event.call)
+            self._worked = True
+        gauge = self.recorder.gauge
+        if not self._reason and gauge and gauge.over and self._condensed < self._policy.most:
+            self._reason = gauge.words()
+        if self._reason and not self._open and (self._ordered or isinstance(event, ToolReturned)):
+            self.host.cut()
+
+    def condense(self, by: str) -> bool:
+        """Lead the agent over when its present step is over; return whether it is at work at all."""
+        if self.record.phase != "working" or not self.host.at_work or self.node.kind != "task":
+            return False
+        self._reason, self._ordered = f"asked for by {by}", True
+        asyncio.get_running_loop().call_later(CUT_SECONDS, self._cut_now)
+        return True
+
+    def _cut_now(self) -> None:
+        if self._ordered:
+            self.host.cut()
+
+    async def _from_summary(self, scene: Scene, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
+        """Prepare a turn in a fresh session; None where that would not help."""
+        reason = self._reason or f"its context became too long: {ended.error.message if ended and ended.error else ''}"
+        facts = summary.gather(self.recorder.story(), str(scene.made.tree))
+        if not self._worked and not self._ordered:
+            if not facts.summaries or self._shrunk == MOST_SHRUNK:
+                return None  # its very first words are too long
+            self._shrunk += 1
+        if self._condensed >= self._policy.most:
+            self.recorder.emit(Noted(f"it was condensed {self._condensed} times already: [condense] most"))
+            return None
+        text, by = await self._summary(facts)
+        if self.host.stop.is_set():
+            return None
+        self._condensed += 1
+        number = facts.summaries + 1
+        place = f"condensed/steps-{number}.md"
+        steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
+        agent_home.put(self.host, scene.made.tree.parent, place, steps)
+        self.host.keep(f"summary-{number}.md", text)
+        self._heed()
+        self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))
+        told = prompt.from_summary(self.task, text, f"~/{place}", guide=scene.guide)
+        return self._following(asked, self.shaped(told, scene.dressed), None)
+
+    async def _summary(self, facts: Facts) -> tuple[str, str]:
+        """Return a summary, and who wrote it."""
+        task, steers = self.node.task, self.record.steers
+        window = self.recorder.gauge.window if self.recorder.gauge else window_of(None, {})
+        most = min(MOST_SUMMARY, int(SHARE * window)) >> self._shrunk
+        made = summary.build(task, facts, most, steers)
+        if not self._policy.agent or self._shrunk:
+            return made, "rules"
+        told = summarising.question(task, facts, most)
+        answer = await summarising.ask(self.host, self._policy.agent, told, self.recorder.besides)
+        if not answer.text.strip() or len(answer.text) > 2 * most + 2000:
+            self.recorder.emit(Noted(f"{self._policy.agent} gave no summary ({answer.trouble}): it is made by rules"))
+            return made, "rules"
+        whole = not summary.missing(answer.text, summary.must_keep(task, facts, steers))
+        return answer.text if whole else summary.completed(answer.text, task, facts, steers), self._policy.agent
+
+
+def _too_long(ended: Ended | None) -> bool:
+    return ended is not None and ended.error is not None and ended.error.kind == "context_too_long"

@@ -1,0 +1,92 @@
+"""Ask a person and hear the answer: into the inbox, to the person's notice, and back to whoever waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from corral.attempt.run_events import Listener, tell
+from corral.config import loader
+from corral.model import Entry, Question
+from corral.model.errors import CorralError
+from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Noted
+from corral.rules.text.questions import ways
+from corral.store.signal import Bell
+from corral.store.sqlite import inbox
+from corral.store.sqlite.store import Store
+from corral.world.notify.channels import notify
+
+
+class Desk:
+    """Where one run's questions are asked; each is stored before anybody waits for its answer."""
+
+    def __init__(self, run: str, store: Store, listen: Listener) -> None:
+        self.run, self._store, self._listen = run, store, listen
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def ask(self, question: Question) -> Entry:
+        """Put a question into the inbox, once, and let the person know; return its entry, answered or not."""
+        with self._store.transaction():
+            inbox.answer_due(self._store, time.time())  # it may have been asked, and its time be over
+            entry, new = inbox.ask(self._store, question, time.time())
+            if new:
+                words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {ways(entry)})"
+                self._note(Noted(words), entry)
+        if new:
+            task = asyncio.get_running_loop().create_task(self._notify(entry))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """Return all that this run asked, with answers; those whose time is over have their default one."""
+        inbox.answer_due(self._store, time.time())
+        return inbox.of_run(self._store, self.run)
+
+    def waiting(self) -> list[Entry]:
+        return [entry for entry in self.entries() if entry.open]
+
+    def next_deadline(self) -> float | None:
+        """Return when the next answer comes by itself; None if nothing waits."""
+        return min((entry.deadline for entry in self.waiting()), default=None)
+
+    async def answer(self, entry: Entry) -> Entry:
+        """Wait until an entry is answered, by whomever: a person, its deadline, or whoever takes it back."""
+        bell = Bell(self._store.folder)
+        try:
+            while True:
+                now = time.time()
+                inbox.answer_due(self._store, now)
+                found = inbox.find(self._store, entry.id)
+                if found is None or not found.open:
+                    return found or entry
+                await bell.listen(min(1.0, max(0.0, found.deadline - now)))
+        finally:
+            bell.close()
+
+    def withdraw(self, why: str, attempt: str | None = None) -> None:
+        """Take back what is open: nobody would hear the answer."""
+        if any(entry.open and attempt in (None, entry.attempt) for entry in inbox.of_run(self._store, self.run)):
+            inbox.withdraw(self._store, self.run, why, time.time(), attempt)
+
+    def note_outcome(self, entry: Entry, outcome: str) -> None:
+        """Remember what came of an answer, and tell who watches."""
+        inbox.note_outcome(self._store, entry.id, outcome)
+        self._note(Noted(f"inbox {entry.id}: {entry.answer} ({entry.answered_by}); {outcome}"), entry)
+
+    async def close(self) -> None:
+        """Let notices on their way arrive."""
+        if self._telling:
+            await asyncio.wait(self._telling)
+
+    async def _notify(self, entry: Entry) -> None:
+        try:
+            troubles = await notify(entry, loader.notify())
+        except CorralError as error:  # settings that have become wrong
+            troubles = [str(error)]
+        for trouble in troubles:
+            self._note(Noted(trouble), entry)
+
+    def _note(self, event: Event, entry: Entry) -> None:
+        self._store.note(self.run, event, at=time.time(), node=entry.node, attempt=entry.attempt)
+        tell(self._listen, Heard(self.run, entry.node, entry.attempt, event))

@@ -1,0 +1,112 @@
+"""What an attempt tried and was not to do: hosts it asked for, files it wrote elsewhere; and secrets, never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from corral.attempt.events import Recorder
+from corral.config.paths import person_file
+from corral.machines.host import Host
+from corral.machines.resolved_agent import Outfit
+from corral.model import Violation
+from corral.model.events import CalledTool, Event, Noted, Reached
+from corral.rules.scope import secret_paths
+from corral.rules.scope.foreign_paths import Grounds, strays
+from corral.rules.scope.refusals import Refusal
+from corral.rules.text.redact import Redactor, likely, passed
+from corral.world.sandbox.confine import own_processes
+from corral.world.workspace import outside_changes
+from corral.world.workspace.outside_changes import Snapshot, Surroundings
+
+MOST_VIOLATIONS = 100  #: told of one attempt
+
+
+class Guard:
+    """Watches over one attempt."""
+
+    def __init__(self, recorder: Recorder, host: Host) -> None:
+        self._recorder, self._host = recorder, host
+        recorder.redactor = host.redactor
+        self._before: Snapshot | None = None
+        self.refusals: list[Refusal] = []  #: by our proxies
+        self._needless: tuple[str, ...] = ()  # hosts that its agent asks for and works without
+        self.reached_any = False  #: any host at all
+        self.patch: str | None = None  #: where a foreign change of the checkout is kept
+
+    def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
+        """From here on nothing that is stored or shown holds a value that was given in confidence."""
+        self._needless = dressed.agent.facts.needless_hosts
+        of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
+        given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
+        given |= passed({name: os.environ[name] for name in names if name in os.environ})
+        self._host.redactor = self._recorder.redactor = Redactor({**likely(os.environ), **given, "toolbox": token})
+
+    def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+        """Take down that it asked for a host."""
+        needless = not allowed and host in self._needless
+        if not needless:
+            self._recorder.emit(Reached(host, port, allowed, reason))
+        if allowed:
+            self.reached_any = True
+            return
+        self.refusals.append(Refusal(host, reason, needless))
+        if needless:
+            self._note_needless()
+            return
+        self.violate([Violation("net", host if "/" in host else f"{host}:{port}")])
+
+    def _note_needless(self) -> None:
+        """Say once that hosts are refused which the agent asks for by itself: no violations of the task's."""
+        if sum(each.needless for each in self.refusals) == 1:
+            names = ", ".join(self._needless)
+            self._recorder.emit(Noted(f"refused without more words, since its agent works without them: {names}"))
+
+    def heard(self, event: Event, own: Sequence[str]) -> None:
+        """Take down what it asks its tools for that is not its own; `own` is its workspace and its home."""
+        if isinstance(event, CalledTool):
+            host, home = self._host, str(Path.home())
+            grounds = Grounds(
+                own=tuple(own),
+                others=(str(host.repository.folder), str(host.state)),
+                secrets=secret_paths.patterns(home),
+                homes=(home,),
+            )
+            self.violate(strays(event.input, grounds))
+
+    def violate(self, found: Sequence[Violation]) -> None:
+        attempt = self._recorder.attempt
+        known = dict.fromkeys((*attempt.sandbox.violations, *found))
+        attempt.sandbox = structs.replace(attempt.sandbox, violations=tuple(known)[:MOST_VIOLATIONS])
+
+    async def look(self) -> None:
+        """Take down what no attempt may touch."""
+        self._before = await self._snapshot()
+
+    async def compare(self) -> None:
+        """Look again: a foreign write is saved as a patch, told, and fails the attempt."""
+        if self._before is None:
+            return
+        found = outside_changes.differences(self._before, await self._snapshot())
+        told = outside_changes.told(found, boxed=own_processes(self._host.level))
+        for note in told.notes:
+            self._recorder.emit(Noted(note))
+        if told.violations:
+            patch = await outside_changes.save(self._host.repository, self._before, told.violations)
+            if patch:
+                self.patch = str(self._host.keep("foreign.patch", patch))
+            self.violate(told.violations)
+
+    async def _snapshot(self) -> Snapshot:
+        host = self._host
+        bare = host.level == "none"
+        around = Surroundings(
+            repository=host.repository,
+            state=host.state,
+            siblings=host.siblings() if bare else (),
+            watched=(person_file(),),
+        )
+        return await outside_changes.look(around, thorough=bare)

@@ -1,0 +1,1 @@
+"""Our own agent, a program in the box: `python -m corral.boxed.loop` lets any model work on a task."""

@@ -1,0 +1,112 @@
+"""Work without tools: the model is shown files and answers with changes, which are applied with strict checks."""
+
+from __future__ import annotations
+
+import re
+
+from corral.boxed.loop import answer_text, apply_changes
+from corral.boxed.loop.conversation import Talk
+from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
+from corral.boxed.loop.programs import shorten
+from corral.boxed.loop.settings import Settings
+from corral.boxed.loop.tool_mode import unfinished
+from corral.boxed.loop.workspace import Place, Refused
+from corral.model import Failure
+from corral.model.events import CalledTool, Changed, Ended, ToolReturned
+
+MOST_ROUNDS = 8
+MOST_NAMES = 500
+INSTRUCTIONS = """\
+You are a software engineer. You are shown the files of a project and a task. You cannot run anything: answer with the
+changes themselves, in these forms, and with a short explanation.
+
+A new file, or a whole file anew:
+FILE: path/of/file.py
+```
+the whole content
+```
+
+A change of a part of a file; the SEARCH part must stand in the file word for word, and only once:
+FILE: path/of/file.py
+<<<<<<< SEARCH
+old lines
+=======
+new lines
+>>>>>>> REPLACE
+
+A unified diff (--- a/path, +++ b/path, @@) is understood too. To see a file first, answer only with a line
+READ: path/of/file.py
+Paths are relative to the project."""
+
+
+def opening(place: Place, task: str, most: int) -> str:
+    """Return the task together with the list of files and those files that it names."""
+    names = place.files()
+    listed = "\n".join(names[:MOST_NAMES]) + (
+        f"\n... and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    )
+    named = [name for name in names if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", task)]
+    if len(names) <= 3:
+        named = names  # so few that all can be shown
+    shown = _shown(place, named, most)
+    return f"{task}\n\nThe project's files:\n{listed or '(none)'}" + (f"\n\n{shown}" if shown else "")
+
+
+async def work(talk: Talk, place: Place, settings: Settings) -> Ended:
+    """Ask, apply, and ask again only for what did not fit."""
+    changed = False
+    problems: list[str] = []
+    for number in range(1, min(MOST_ROUNDS, settings.turns) + 1):
+        response = await talk.ask([])
+        if response.finish_reason in ("length", "content_filter", "error"):
+            return unfinished(response)
+        text = (response.text or "").strip()
+        if not text:
+            return Ended(ok=False, error=Failure("bad_output", "the model ended without a word"))
+        answer = answer_text.parse(text)
+        applied = [] if settings.read_only else apply_changes.apply(place, answer.edits)
+        _told(applied, number)
+        changed = changed or any(not each.problem for each in applied)
+        problems = answer.problems + [each.problem for each in applied if each.problem]
+        if not problems and (answer.edits or not answer.wanted):
+            return Ended(ok=True, text=clean(text))
+        talk.memory.begin(_reply(place, problems, answer.wanted, settings.most_output), INSTRUCTIONS)
+    words = "; ".join(problems) or "it asked for files until its turns were used up"
+    return Ended(ok=False, error=Failure("bad_output", f"its changes could not all be applied: {words}"[:MOST_SHOWN]))
+
+
+def _told(applied: list[apply_changes.Applied], number: int) -> None:
+    for place, each in enumerate(applied, 1):
+        call = f"apply-{number}-{place}"
+        path = clean(each.path)
+        tell(CalledTool("apply", path[:500], call))
+        tell(ToolReturned(call, ok=not each.problem, output=clean(each.problem)[:MOST_SHOWN]))
+        if not each.problem:
+            tell(Changed(path))
+
+
+def _reply(place: Place, problems: list[str], wanted: list[str], most: int) -> str:
+    parts: list[str] = []
+    if problems:
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        parts.append(f"Not everything could be applied:\n{listed}\nWhat fitted is done. Give only these changes again.")
+    if wanted:
+        parts.append(_shown(place, wanted, most) or "None of these files can be shown.")
+    return "\n\n".join(parts)
+
+
+def _shown(place: Place, names: list[str], most: int) -> str:
+    """Return files as they are, as many as fit."""
+    shown: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            path = place.inside(name)
+            data = path.read_bytes() if path.stat().st_size <= most else None
+        except (Refused, OSError, ValueError) as error:
+            shown.append(f"{name}: cannot be read: {error}")
+            continue
+        if data is None or b"\0" in data or sum(map(len, shown)) + len(data) > most:
+            shown.append(f"{name}: too large to be shown, or not text")
+        else:
+            shown.append(f"FILE: {name}\n```\n{data.decode(errors='replace')}\n```")
+    return shorten("\n\n".join(shown), 2 * most)[0]

@@ -1,0 +1,84 @@
+"""The tool for package managers: which one the workspace uses is found out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from corral.boxed.loop.programs import run
+from corral.boxed.loop.tools.result import Result
+from corral.boxed.loop.workspace import Place, Refused
+
+#: Beginning of a name that no manager takes for an option or a path.
+NAME = re.compile(r"[A-Za-z0-9@][^\s;|&<>`$\\]*|[A-Za-z0-9@][\w.\-\[\],]*\s*[<>=!~^]=?\s*[\w.*]+")
+TIMEOUT = 900.0
+
+#: For each manager: how to install what the workspace declares, and how to add to it.
+COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "uv": (("uv", "sync"), ("uv", "add")),
+    "pip": (("python3", "-m", "pip", "install"), ("python3", "-m", "pip", "install")),
+    "npm": (("npm", "install"), ("npm", "install")),
+    "cargo": (("cargo", "fetch"), ("cargo", "add")),
+    "go": (("go", "mod", "download"), ("go", "get")),
+}
+
+
+class Packages(Struct):
+    """Install what the workspace declares, or add packages to it, by its own package manager."""
+
+    action: Literal["install", "add"]
+    names: Annotated[list[str], Meta(description="packages to add, with a version if it matters")] = []
+    manager: Annotated[
+        Literal["uv", "pip", "npm", "cargo", "go", ""], Meta(description="left out: the one that the files speak of")
+    ] = ""
+
+
+def detect(place: Place) -> list[str]:
+    """List the managers that the workspace's files speak of, the surest first."""
+    has = {name for name in ("uv.lock", "package.json", "Cargo.toml", "go.mod") if (place.root / name).is_file()}
+    python = any((place.root / name).is_file() for name in ("pyproject.toml", "requirements.txt", "setup.py"))
+    found = ["uv"] if "uv.lock" in has else []
+    if python and not found:
+        found = ["pip"] if (place.root / "requirements.txt").is_file() or not shutil.which("uv") else ["uv", "pip"]
+    pairs = (("npm", "package.json"), ("cargo", "Cargo.toml"), ("go", "go.mod"))
+    return found + [manager for manager, file in pairs if file in has]
+
+
+def packages(place: Place, asked: Packages, most: int) -> Result:
+    found = detect(place)
+    manager = asked.manager or (found[0] if found else "")
+    if not manager:
+        raise Refused("the workspace has no file of a package manager: name one by `manager`")
+    words = command(place, manager, asked)
+    ran = run(words, place.root, timeout=TIMEOUT, most=most)
+    if ran.code == 0 and manager == "pip" and asked.action == "add":
+        _declare(place, asked.names)
+    content = {"manager": manager, "detected": found, "command": shlex.join(words), "exit_code": ran.code}
+    return Result(ok=ran.code == 0, content={**content, "output": ran.output})
+
+
+def command(place: Place, manager: str, asked: Packages) -> list[str]:
+    """Return the command that does what is asked; packages are names, never options."""
+    install, add = COMMANDS[manager]
+    if asked.action == "add":
+        bad = [name for name in asked.names if not NAME.fullmatch(name)]
+        if bad or not asked.names:
+            raise Refused(f"not the name of a package: {bad[0]!r}" if bad else "name the packages to add")
+        return [*add, *asked.names]
+    if manager != "pip":
+        return list(install)
+    declared = (place.root / "requirements.txt").is_file()
+    return [*install, *(("-r", "requirements.txt") if declared else ("-e", "."))]
+
+
+def _declare(place: Place, names: list[str]) -> None:
+    """Add to requirements.txt what pip itself only installs."""
+    path = place.to_write("requirements.txt")
+    if path.is_file():
+        text = path.read_text(encoding="utf-8", errors="replace")
+        missing = [name for name in names if name not in text.splitlines()]
+        place.write(path, text + ("" if not text or text.endswith("\n") else "\n") + "".join(f"{n}\n" for n in missing))

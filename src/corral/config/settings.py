@@ -1,0 +1,81 @@
+"""What settings say, read and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from corral.model import (
+    ComplexityTable,
+    CondensePolicy,
+    EvidenceRules,
+    RetryPolicy,
+    RoutingRule,
+    ScopeSource,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
+from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.model.errors import Untrusted
+from corral.model.money import Budget
+
+READ_AND_TRUST = "read it, then `corral trust`, or run with --trust"
+
+
+class Defaults(Struct, frozen=True, kw_only=True):
+    agent: str | None = None
+    checks: tuple[str, ...] = ()
+    budget_usd: float | None = None
+    timeout: str | None = None
+    idle: str | None = None
+
+
+class Notify(Struct, frozen=True, kw_only=True):
+    """How a person learns that something waits for them; `[notify]` of config.toml."""
+
+    bell: bool = True  #: of the terminal
+    desktop: bool = True
+    command: str | None = None
+    webhook: str | None = None
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
+
+    otlp: str | None = None  #: the address of an OpenTelemetry collector
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """What holds for this person in this repository."""
+
+    defaults: Defaults = Defaults()
+    agents: Mapping[str, AgentProfile] = field(default_factory=dict[str, AgentProfile])
+    accounts: Mapping[str, AccountProfile] = field(default_factory=dict[str, AccountProfile])
+    retry: RetryPolicy = RetryPolicy()
+    retries_asked: int | None = None  #: [retry] most, when a file says it
+    setup: Setup = Setup()
+    condense: CondensePolicy = CondensePolicy()
+    hooks: tuple[Hook, ...] = ()
+    scopes: tuple[ScopeSource, ...] = ()  #: the person's, then the repository's, which may only narrow
+    mcp: Mapping[str, McpProfile] = field(default_factory=dict[str, McpProfile])
+    toolbox: ToolboxRules = ToolboxRules()
+    budget: Budget = Budget()
+    limits: SlotLimits = SlotLimits()
+    evidence: EvidenceRules = EvidenceRules()
+    routing: tuple[RoutingRule, ...] = ()  #: the person's, then the repository's
+    complexity: ComplexityTable = ComplexityTable()
+    trusted: bool = False  #: the person trusts the repository's file and what it starts
+    changed: tuple[str, ...] = ()  #: what it starts, if that alone changed since the person trusted it
+    untrusted: Mapping[str, str] = field(default_factory=dict[str, str])  #: what -> where, left out until trusted
+
+    def refusal(self, what: str, otherwise: str) -> Untrusted:
+        """Say why something that the repository's file defines does not count."""
+        if not self.changed:
+            return Untrusted(f"{self.untrusted[what]}: {otherwise}", hint=READ_AND_TRUST)
+        named = ", ".join(self.changed[:5]) + (" and more" if len(self.changed) > 5 else "")
+        return Untrusted(
+            f"{self.untrusted[what]}: files that it starts have changed since you trusted it",
+            hint=f"read {named}, then `corral trust`, or run with --trust",
+        )

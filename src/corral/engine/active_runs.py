@@ -1,0 +1,249 @@
+"""The runs that this process drives: whose they are, what they share, and how they are left to others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine.views import run_document
+from corral.model import OPEN, Run, RunRecord
+from corral.model.errors import BadRequest
+from corral.model.server import Serving
+from corral.store.sqlite import pages, run_queue
+from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.store import LEASE_SECONDS, Store
+from corral.world import locks, process_identity, run_fence
+from corral.world.run_fence import Fence
+
+if TYPE_CHECKING:
+    from corral.attempt.run_events import Listener
+    from corral.attempt.toolbox.context import Family, Office
+    from corral.engine.engine import Engine
+    from corral.engine.run_loop import Drive
+    from corral.machines.resolved_agent import Outfit
+
+
+Say = Callable[[str], None]
+
+
+class Drives:
+    """What one engine drives at present; all runs of it are one family."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._owner = engine.owner
+        self._drives: dict[str, Drive] = {}
+        self._family: Family | None = None
+        self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
+        self.stopping: str | None = None  #: why everything here is to stop
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._drives
+
+    async def to_the_end(self, run: str, listen: Listener, *, patient: bool) -> None:
+        """Drive a run that this process owns until it is over, or nothing but a person can go on with it."""
+        from corral.engine import telemetry  # noqa: PLC0415
+
+        collecting = telemetry.opened(self._store, run, listen)
+        record = self._store.run(run)
+        try:
+            here = run_fence.entered(Fence(run, record.epoch, self._store.epoch))
+            with here, locks.waits(locks.Waiting(self._note_of(run, listen), self.end_suspended)):
+                await self._driven(record, collecting.hear if collecting else listen, patient=patient)
+        finally:
+            if collecting:
+                await collecting.close()
+        if self._store.run(run).status not in OPEN:
+            await self._stop_left(run)
+
+    async def _driven(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
+        from corral.attempt.local import here  # noqa: PLC0415
+        from corral.engine import base_pins  # noqa: PLC0415
+        from corral.engine.run_loop import Drive  # noqa: PLC0415
+
+        run = record.id
+        place = here(record.plan, self._office(run, listen))
+        drive = Drive(run, self._owner, self._store, place, listen)
+        drive.patient = patient
+        drive.land_with(self._engine.merges.merge)
+        drive.slot_freed = self._look_up
+        self._drives[run] = drive
+        run_queue.leave(self._store, run)
+        if self.stopping:
+            drive.stop(self.stopping)
+        try:
+            await base_pins.hold(self._store, run)
+            await drive.to_the_end()
+            await base_pins.release(self._store, run)
+        finally:
+            del self._drives[run]
+            if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
+                self._store.release_lease(run, self._owner)
+
+    def _office(self, run: str, listen: Listener) -> Office:
+        """Return what the toolboxes of a run share."""
+        from corral.attempt.toolbox.context import Family, Office  # noqa: PLC0415
+
+        self._family = self._family or Family(self._owner, self)
+        return Office(self._family, self._store, self._dresser(run), listen)
+
+    def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
+        """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
+        from corral.engine.planning.submit import load  # noqa: PLC0415
+        from corral.machines.resolved_agent import outfit  # noqa: PLC0415
+
+        repo = Path(self._store.run(run).plan.repo)
+        return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)
+
+    # --- runs below others
+
+    async def drive(self, run: str, listen: Listener) -> Run:
+        return await self._engine.drive(run, listen)
+
+    async def resume(self, run: str, listen: Listener) -> Run:
+        return await self._engine.resume(run, listen)
+
+    def pause_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].pause(None, "its parent")
+
+    async def stop_child(self, run: str) -> None:
+        if run in self._drives:
+            self._drives[run].stop("the attempt that spawned it has ended")
+        else:
+            await self._engine.stop(run, "its parent")
+
+    async def _stop_left(self, run: str) -> None:
+        """End what is left below a run that is over: after a crash nobody may have gone on with it."""
+        for child in Lineage(self._store).below_run(run):
+            if self._store.run(child.run).status in OPEN:
+                await self.stop_child(child.run)
+
+    # --- told from outside
+
+    def stop(self, reason: str) -> None:
+        """Stop everything that is driven here, now or in a moment."""
+        self.stopping = self.stopping or reason
+        for drive in self._drives.values():
+            drive.stop(reason)
+
+    def poke(self, run: str) -> None:
+        """Let a run that this process drives know at once; others hear the bell."""
+        if run in self._drives:
+            self._drives[run].hear()
+
+    def _look_up(self) -> None:
+        """Let all runs of this process look whether there is room for them now."""
+        for drive in self._drives.values():
+            drive.look_up()
+
+    # --- whose a run is
+
+    def orphaned(self, run: str) -> bool:
+        """Tell whether no process drives a run."""
+        return run_document.orphaned(self._store.run(run).owner)
+
+    def take_over(self, run: str, *, force: bool = False) -> bool:
+        """Own a run whose owner is dead on this machine or has let its lease run out; with force, any run.
+
+        What the owner before may still write or start is refused by its fence: the epoch of the run is another one.
+        """
+        if run in self._drives:
+            return False
+        owner = self._store.run(run).owner
+        loser = owner if owner and (force or process_identity.alive(owner) is False) else None
+        now = time.time()
+        if not self._store.take_lease(run, self._owner, now=now, until=now + LEASE_SECONDS, loser=loser):
+            return False
+        if owner and owner != self._owner and process_identity.alive(owner) is not False:
+            self._ousted.add(owner)
+            self._take_children(run, owner, now)
+        return True
+
+    def _take_children(self, run: str, owner: str, now: float) -> None:
+        """Take the runs below one from the same owner: each has a lease of its own, which ends a little later."""
+        for child in Lineage(self._store).all_below(run):
+            if child not in self._drives and self._store.run(child).owner == owner:
+                self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
+
+    def unblock(self, *, force: bool = False) -> float:
+        """End a process that was stopped while it wrote, by force or once a lease of it is out: it blocks all others.
+
+        Return for how many seconds more its lease holds; 0 if nothing blocks.
+        """
+        pid = self._store.blocked_by()
+        return (self.end_suspended(pid, force=force) if pid is not None else None) or 0.0
+
+    def end_suspended(self, pid: int, *, force: bool = False) -> float | None:
+        """End a suspended process that blocks others, once it has lost a run or a lease of it is out.
+
+        Return for how many seconds more its lease holds, 0 if it was ended, None if it drives no run: then a user must.
+        """
+        if ousted := next((owner for owner in self._ousted if process_identity.process_of(owner) == pid), None):
+            return 0.0 if process_identity.end(ousted) else None
+        owned = [(run, owner) for run, _, owner in pages.owned(self._store) if owner]
+        theirs = [(run, owner) for run, owner in owned if process_identity.process_of(owner) == pid]
+        if not theirs or not process_identity.alive(theirs[0][1]):
+            return None
+        left = min(run_document.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
+        if left and not force:
+            return left
+        return 0.0 if process_identity.end(theirs[0][1]) else None
+
+    def _note_of(self, run: str, listen: Listener) -> Say:
+        """Return what writes a line into the log of a run, and to who listens."""
+        from corral.attempt.run_events import tell  # noqa: PLC0415
+        from corral.model.events import Heard, Noted  # noqa: PLC0415
+
+        def note(text: str) -> None:
+            self._store.note(run, Noted(text), at=time.time())
+            tell(listen, Heard(run, None, None, Noted(text)))
+
+        return note
+
+    async def unblocked(self, say: Say, *, force: bool = False) -> None:
+        """Wait until a process that was stopped while it wrote does not block the store any more."""
+        import asyncio  # noqa: PLC0415 -- commands that only look start without it
+
+        told = False
+        while left := self.unblock(force=force):
+            if not told:
+                pid = self._store.blocked_by()
+                say(f"waiting for process {pid}: it was stopped (SIGSTOP) while it wrote; it is ended in {left:.0f} s")
+                told = True
+            await asyncio.sleep(min(left, 0.5))
+
+    def own(self, run: str, *, force: bool = False) -> None:
+        """Take a run over, or say who has it and when it can be taken over."""
+        if not self.take_over(run, force=force):
+            record = self._store.run(run)
+            left = run_document.lease_left(record, time.time())
+            raise BadRequest(
+                f"run {run} is being driven by another process ({run_document.owner_words(record.owner)})",
+                hint=f"watch it: corral logs -f {run}; if that process hangs: corral resume {run} takes the run over"
+                f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
+            )
+
+    async def detach(self, run: str) -> None:
+        """Leave a run to a process of its own, which outlives this one; return once that drives it."""
+        from corral.engine import detach as detaching  # noqa: PLC0415
+
+        self._store.release_lease(run, self._owner)
+        await detaching.detach(self._store, run)
+
+    def server(self) -> Serving | None:
+        """Return the server that is at work on this store."""
+        found = run_queue.serving(self._store)
+        return found if found and process_identity.alive(found.owner) is not False else None
+
+    async def to_background(self, run: str) -> str:
+        """See that a queued run is taken up: by the server of this store, or else by a process of its own."""
+        from corral.engine import detach as detaching  # noqa: PLC0415
+
+        return await detaching.to_background(self._store, run)

@@ -1,0 +1,187 @@
+"""What attempts made: the change, its proof, what the agent was told, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine.views import run_document
+from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run
+from corral.model.agent_api import AgentProfile
+from corral.model.errors import BadRequest
+from corral.model.events import Started
+from corral.model.flow import Flow
+
+if TYPE_CHECKING:
+    from corral.engine.clean import Cleaned
+    from corral.engine.engine import Engine
+    from corral.engine.restore import Restored
+    from corral.engine.verify import Verification
+    from corral.engine.views.compare import Comparison
+    from corral.engine.views.evidence import EvidenceView
+    from corral.world.git.snapshots import Snapshot
+
+
+class Work:
+    """The work of attempts: look at it, prove it, choose among it, bring it back, clean it away."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
+        """Return the attempt whose change is meant: the winner, or else the last that made one."""
+        return _pick(self._engine.show(name), attempt)
+
+    async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
+        """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
+        from corral.attempt.repositories import repository_of, require  # noqa: PLC0415 -- reading commands start without asyncio
+        from corral.model.merge import MergeRequest  # noqa: PLC0415
+
+        store, run = self._engine.store, self._engine.show(name)
+        plan = store.run(run.run).plan
+        chosen, base = _pick(run, attempt), plan.base
+        commit = chosen.commit
+        if attempt is not None:
+            records = store.attempts(run.run)
+            base = next((each.base for each in records if each.attempt.id == chosen.id and each.base), base)
+        elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
+            commit = await self._engine.merges.candidate(MergeRequest(run=run.run)) or commit
+        if commit is not None:
+            repository = repository_of(plan, self._engine.home)
+            await require(repository, run.run, [commit])
+            await repository.patch(base, commit, sink)
+
+    def compare(self, name: str) -> Comparison:
+        """Put the attempts of a run side by side, each at the place it took."""
+        from corral.engine.views import compare as comparing  # noqa: PLC0415
+
+        return comparing.compare(self._engine.store, self._engine.find(name))
+
+    async def choose(self, name: str, attempt: str, by: str) -> Run:
+        """Make an attempt the winner of its node: a user's word counts more than the engine's."""
+        from corral.engine import choose_winner  # noqa: PLC0415
+
+        run = self._engine.show(name)
+        if await self._engine.inbox.take_choice(run, attempt, by):
+            return self._engine.show(run.run)
+        return choose_winner.choose(self._engine.store, run, attempt, by)
+
+    # --- proof
+
+    def receipt(self, name: str, attempt: str | None = None) -> Receipt:
+        """Return the receipt of an attempt: the winner's, or else that of the last that has one."""
+        run = self._engine.show(name)
+        records = {each.attempt.id: each.receipt for each in self._engine.store.attempts(run.run)}
+        chosen = _pick(run, attempt)
+        found = records[chosen.id]
+        if found is None:
+            why = chosen.error.message if chosen.error else chosen.status
+            raise BadRequest(f"attempt {chosen.id} has no receipt: {why}", hint="only work that is done has one")
+        return found
+
+    def evidence(self, name: str, attempt: str | None = None) -> EvidenceView:
+        """Return how an attempt was checked, and its grade: the winner's, or else that of the last with work."""
+        from corral.engine.views import evidence as evidence_view  # noqa: PLC0415
+
+        return evidence_view.view(self._engine.store, self._engine.find(name), attempt)
+
+    async def verify(self, name: str, *, rerun: bool = False) -> Verification:
+        """Look whether the receipts of a run still hold."""
+        from corral.engine import verify as verifying  # noqa: PLC0415
+
+        return await verifying.verify(self._engine.store, self._engine.find(name), rerun=rerun)
+
+    def prompt(self, name: str, attempt: str | None = None) -> str:
+        """Return exactly what an attempt's agent was told."""
+        run = self._engine.show(name)
+        attempts = [each for node in run.nodes for each in node.attempts]
+        chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
+        file = self._engine.home / "logs" / chosen.id / "prompt.txt"
+        if not file.is_file():
+            raise BadRequest(f"attempt {chosen.id} was told nothing yet")
+        return file.read_text()
+
+    async def record(self, name: str, attempt: str | None, file: Path) -> Attempt:
+        """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
+        from corral import agents  # noqa: PLC0415
+        from corral.attempt.repositories import repository_of  # noqa: PLC0415
+        from corral.engine import doctor, recordings  # noqa: PLC0415
+        from corral.engine.planning.submit import load  # noqa: PLC0415
+        from corral.machines import turn_log  # noqa: PLC0415
+
+        run, home = self._engine.show(name), self._engine.home
+        plan = self._engine.store.run(run.run).plan
+        chosen = _pick(run, attempt)
+        if chosen.status in OPEN:
+            raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
+        if chosen.agent == "replay":
+            raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
+        record = next(each for each in self._engine.store.attempts(run.run) if each.attempt.id == chosen.id)
+        settings = load(Path(plan.repo), home, trust=False)
+        known = agents.find(chosen.agent, settings.agents)
+        source = recordings.Source(
+            attempt=chosen,
+            turns=turn_log.turns(home / "logs" / chosen.id),
+            profile=settings.agents.get(chosen.agent, AgentProfile()),
+            keys=known.facts.keys,
+            version=self._version(run.run, chosen.id) or await doctor.version_of(chosen.agent, settings),
+            repository=repository_of(plan, home),
+            base=plan.base if record.base is None else record.base,
+            checks=_checks(plan.flow, record),
+        )
+        await recordings.write(file, source)
+        return chosen
+
+    def _version(self, run: str, attempt: str) -> str | None:
+        """Return the version that an attempt's agent told when it started."""
+        heard = (stored.event() for stored in self._engine.history.events(run) if stored.attempt == attempt)
+        return next((event.version for event in heard if isinstance(event, Started) and event.version), None)
+
+    # --- kept
+
+    async def kept(self, attempt: str) -> list[Snapshot]:
+        """Return what is kept of an attempt, oldest first."""
+        from corral.engine import restore as keeping  # noqa: PLC0415
+
+        return (await keeping.kept(self._engine.store, keeping.parted(attempt)[0]))[2]
+
+    async def restore(self, attempt: str, into: str | None) -> Restored:
+        """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
+        from corral.engine import restore as keeping  # noqa: PLC0415
+
+        return await keeping.restore(self._engine.store, attempt, into)
+
+    async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
+        """Clean away ended runs; of unmerged work a hidden ref stays."""
+        from corral.engine import clean as cleaning  # noqa: PLC0415
+        from corral.rules.text.cleaning import Limits, age, size  # noqa: PLC0415
+
+        unsaid = older is None and keep is None and disk is None
+        limits = Limits(
+            older_seconds=age(older or "30d") if older or unsaid else None,
+            keep=keep,
+            disk_bytes=size(disk) if disk else None,
+        )
+        return await cleaning.clean(self._engine.store, limits, dry=dry)
+
+
+def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:
+    """Return the checks that hold for an attempt, as they were run; else as its node names them."""
+    ran = tuple(check.command for check in record.attempt.checks)
+    named = next((node.task.checks for node in flow.nodes if node.id == record.node), ())
+    return ran or tuple(check for check in named if "{{" not in check)
+
+
+def _pick(run: Run, named: str | None) -> Attempt:
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    if not attempts:
+        raise BadRequest(f"run {run.run} has no attempt yet")
+    if named is None:
+        won = run_document.winner(run.nodes)
+        with_work = [attempt for attempt in attempts if attempt.commit]
+        return won or (with_work or attempts)[-1]
+    for attempt in attempts:
+        if named in (attempt.id, attempt.id.rpartition("-")[2]):
+            return attempt
+    raise BadRequest(f"run {run.run} has no attempt `{named}`", hint="it has: " + ", ".join(a.id for a in attempts))

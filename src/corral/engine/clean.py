@@ -1,0 +1,193 @@
+"""Clean up after ended runs; work that no branch has stays under a hidden ref until that expires."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.attempt.repositories import repository_of
+from corral.engine import base_pins
+from corral.machines import collect_work
+from corral.machines.host import Host
+from corral.model import OPEN, AttemptRecord, RunRecord
+from corral.model.errors import CorralError
+from corral.rules.text import cleaning as rules
+from corral.rules.text import names
+from corral.rules.text.cleaning import Ended, Limits
+from corral.store.sqlite import agent_history
+from corral.store.sqlite.store import Store
+from corral.world.git import merge_commits, object_cache, pins, snapshots
+from corral.world.git.repository import Repository
+from corral.world.git.snapshots import Snapshot
+from corral.world.workspace import checkout, held_out
+
+EXPIRES_DAYS = 30
+
+
+class Cleaned(Struct, frozen=True, kw_only=True):
+    """What was done, or would be, with one attempt."""
+
+    run: str
+    attempt: str
+    why: str
+    merged: bool  #: a branch has its work
+    removed: tuple[str, ...] = ()  #: refs and folders
+    kept: str | None = None  #: the ref that still holds its work
+    bytes: int = 0
+    trouble: str = ""
+
+
+async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
+    """Clean away ended runs that the limits choose; of unmerged work a hidden ref stays for a month."""
+    records = {line.run: store.run(line.run) for line in store.list_runs() if line.status not in (*OPEN, "limited")}
+    attempts = {run: store.attempts(run) for run in records}
+    ended = [
+        Ended(run=run, ended=record.ended or record.created, bytes=sum(_size(store, each) for each in attempts[run]))
+        for run, record in records.items()
+    ]
+    done: list[Cleaned] = []
+    for run, why in sorted(rules.chosen(ended, limits, time.time()).items()):
+        found = [await _attempt(store, records[run], record, why, dry=dry) for record in attempts[run]]
+        done += [each for each in found if each.removed or each.trouble]
+        # A run that a budget stopped may still go on, from what its agents said.
+        if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
+            agent_history.forget_words(store, run)
+            await _unpin(store, records[run])
+    if not dry:
+        await base_pins.release_begun(store)
+        if not any(line.owner for line in store.list_runs()):  # who is at work here would have to wait for it
+            store.give_back()
+        for place in {(record.plan.repo, record.plan.git_dir): record for record in records.values()}.values():
+            await _expire(store, place)
+        await asyncio.to_thread(object_cache.clean, store.folder / "objects")
+        await asyncio.to_thread(held_out.clean, store.folder, _held_out(store, records), time.time())
+    return done
+
+
+def _held_out(store: Store, ended: Mapping[str, RunRecord]) -> set[str]:
+    """Return the held-out files that are still needed: by runs that are not over, or that were not cleaned away."""
+    needed: set[str] = set()
+    for line in store.list_runs():
+        record = ended.get(line.run) or store.run(line.run)
+        name = record.plan.evidence.held_out
+        if name and (line.run not in ended or _has_logs(store, line.run)):
+            needed.add(name)
+    return needed
+
+
+def _has_logs(store: Store, run: str) -> bool:
+    return any((store.folder / "logs" / each.attempt.id).exists() for each in store.attempts(run))
+
+
+async def _attempt(store: Store, run: RunRecord, record: AttemptRecord, why: str, *, dry: bool) -> Cleaned:
+    name, repository = record.attempt.id, repository_of(run.plan, store.folder)
+    folders = [folder for folder in _folders(store, record) if folder.exists()]
+    cleaned = Cleaned(run=run.id, attempt=name, why=why, merged=False, bytes=_size(store, record))
+    if not repository.git_dir.exists():
+        return await _without_repository(cleaned, folders, dry=dry)
+    if record.kept and not record.attempt.commit and Path(record.folder).exists() and not dry:
+        try:
+            await _save(store, run, record, repository)
+        except (CorralError, OSError) as error:
+            return structs.replace(cleaned, trouble=f"its workspace stays: {error}")
+    found = await snapshots.listed(repository, _refs(run.id, name))
+    moves, kept, merged = await _moves(repository, run, name, found)
+    removed = (*(ref for ref, commit in moves if commit is None), *map(str, folders))
+    if not dry:
+        host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, name)
+        async with host.repository_lock():
+            await snapshots.edit_refs(repository, moves)
+        for folder in folders:
+            await checkout.remove(folder)
+    return structs.replace(cleaned, merged=merged, removed=removed, kept=kept)
+
+
+async def _without_repository(cleaned: Cleaned, folders: Sequence[Path], *, dry: bool) -> Cleaned:
+    if not dry:
+        for folder in folders:
+            await checkout.remove(folder)
+    return structs.replace(cleaned, removed=tuple(map(str, folders)))
+
+
+async def _moves(
+    repository: Repository, run: RunRecord, attempt: str, found: Sequence[Snapshot]
+) -> tuple[list[tuple[str, str | None]], str | None, bool]:
+    """Return which refs go, which one keeps the work, and whether a branch has it."""
+    ends = [each for each in found if not each.ref.startswith("refs/corral/snapshots/")]
+    last = ends[0] if ends else found[-1] if found else None
+    if last is None:
+        return [], None, False
+    target = await repository.commit_of(f"refs/heads/{run.plan.into}") if run.plan.into else None
+    env = await merge_commits.neutral(repository)
+    different = dict.fromkeys(each.commit for each in (*ends, last))
+    merged = target is not None and all(
+        [await merge_commits.contains(repository, target, commit, env) for commit in different]
+    )
+    moves: list[tuple[str, str | None]] = [(each.ref, None) for each in found]
+    if merged:
+        return moves, None, True
+    until = (datetime.now(UTC) + timedelta(days=EXPIRES_DAYS)).strftime("%Y%m%d")
+    kept = f"refs/corral/expiring/{until}/{attempt}"
+    others = [commit for commit in different if commit != last.commit]
+    moves += [(kept, last.commit)]
+    moves += [(f"refs/corral/expiring/{until}/{attempt}.{place}", commit) for place, commit in enumerate(others, 1)]
+    return moves, kept, False
+
+
+async def _save(store: Store, run: RunRecord, record: AttemptRecord, repository: Repository) -> None:
+    """Make a last snapshot of a workspace whose work could not be collected."""
+    host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record.attempt.id)
+    host.base = record.base if record.base is not None else run.plan.base
+    await collect_work.snapshot(host, await host.take_over(Path(record.folder)))
+
+
+async def _unpin(store: Store, run: RunRecord) -> None:
+    """Let go of the commits that were held for a run."""
+    repository = repository_of(run.plan, store.folder)
+    if repository.git_dir.exists():
+        await pins.remove(repository, run.id)
+
+
+async def _expire(store: Store, run: RunRecord) -> None:
+    """Delete hidden refs whose time is over."""
+    repository = repository_of(run.plan, store.folder)
+    if repository.git_dir.exists():
+        today = datetime.now(UTC).strftime("%Y%m%d")
+        found = await snapshots.listed(repository, ["refs/corral/expiring"])
+        over = [each.ref for each in found if each.ref.split("/")[3] < today]
+        await snapshots.edit_refs(repository, [(ref, None) for ref in over])
+
+
+def _refs(run: str, attempt: str) -> list[str]:
+    saved = f"refs/corral/saved/{attempt}"
+    return [
+        names.hidden_ref(attempt),
+        f"refs/heads/corral/{run}/*/{attempt}",
+        saved,
+        f"refs/corral/snapshots/{attempt}",
+    ]
+
+
+def _folders(store: Store, record: AttemptRecord) -> list[Path]:
+    folder = Path(record.folder)
+    own = folder if folder.name == record.attempt.id else store.folder / "workspaces" / record.attempt.id
+    return [own, store.folder / "logs" / record.attempt.id]
+
+
+def _size(store: Store, record: AttemptRecord) -> int:
+    total = 0
+    for folder in _folders(store, record):
+        for root, folders, files in os.walk(folder):
+            if root == str(folder) and "objects" in folders:
+                folders.remove("objects")  # links to what is kept once for all workspaces
+            for name in files:
+                with contextlib.suppress(OSError):
+                    total += Path(root, name).lstat().st_size
+    return total

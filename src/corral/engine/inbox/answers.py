@@ -1,0 +1,97 @@
+"""Take a person's answer: understood, counted once, and said what follows from it."""
+
+from __future__ import annotations
+
+import time
+
+from corral.engine.budget import money
+from corral.engine.planning import redo
+from corral.engine.views import run_document
+from corral.model import OPEN, Entry
+from corral.model.errors import BadRequest
+from corral.model.server import Serving
+from corral.rules.merge import merge
+from corral.rules.money import limits
+from corral.rules.text.questions import understood
+from corral.store.sqlite import inbox, run_queue
+from corral.store.sqlite.store import Store
+from corral.world import process_identity
+
+GO_ON = "go on with corral resume"
+
+
+def take(store: Store, number: str, text: str, by: str) -> Entry:
+    """Store an answer; return the entry as it is now."""
+    now = time.time()
+    inbox.answer_due(store, now)
+    entry = inbox.find(store, number)
+    if entry is None:
+        raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
+    said = _attempt(store, entry, text) if entry.about == "choice" else text
+    meant = understood(entry.choices, said)
+    more = entry.about == "budget" and limits.offers_more(entry)
+    if more:  # besides its choices: yes, no, any amount
+        meant = text.strip() if limits.amount(text, 1.0) is not None else None
+    if entry.open and meant is None:
+        ways = (*entry.choices, "an amount in USD") if more else entry.choices
+        hint = f"say one of: {', '.join(ways)}"
+        if entry.about == "budget" and not more:
+            hint += f"; to go on: {limits.hint(entry)}"
+        raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=hint)
+    if meant is None or not inbox.answer(store, number, meant, by, now):
+        taken = inbox.find(store, number) or entry
+        words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
+        raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
+    return inbox.find(store, number) or entry
+
+
+def _attempt(store: Store, entry: Entry, text: str) -> str:
+    """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
+    if understood(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
+        return text
+    return merge.attempt_named(run_document.build(store, entry.run), text, entry.choices) or text
+
+
+def told(store: Store, entry: Entry) -> Entry:
+    """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
+    status, driven = _state(store, entry.run)
+    if entry.about == "budget" and (words := money.allow(store, entry)):
+        inbox.note_outcome(store, entry.id, words)
+        return inbox.find(store, entry.id) or entry
+    if not driven and (status in OPEN or status in ("limited", "over_budget")):
+        inbox.note_outcome(store, entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
+    return inbox.find(store, entry.id) or entry
+
+
+def handed_over(store: Store, entry: Entry) -> Entry:
+    """Leave a run that may spend more to the server of its store, if there is one."""
+    server = _server(store)
+    if not entry.outcome.startswith(GO_ON) or server is None:
+        return entry
+    with store.transaction():
+        redo.wake_up(store, entry.run)
+        run_queue.put_back(store, entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
+        inbox.note_outcome(store, entry.id, _goes_on(server))
+    return inbox.find(store, entry.id) or entry
+
+
+def _by_itself(store: Store, entry: Entry) -> str | None:
+    """Say that the server goes on, as it does with a run all of whose gates are answered."""
+    server = _server(store)
+    if entry.about not in ("gate", "choice") or server is None or not server.resumes:
+        return None
+    return None if any(each.open for each in inbox.of_run(store, entry.run)) else _goes_on(server)
+
+
+def _server(store: Store) -> Serving | None:
+    server = run_queue.serving(store)
+    return server if server and process_identity.alive(server.owner) is not False else None
+
+
+def _goes_on(server: Serving) -> str:
+    return f"the server at {server.address} goes on with it"
+
+
+def _state(store: Store, run: str) -> tuple[str, bool]:
+    record = store.run(run)
+    return record.status, not run_document.orphaned(record.owner)

@@ -1,7 +1,0 @@
-"""Flows as front ends show them: lines for a terminal, Mermaid, SVG, an outline, and the schema of their files."""
-
-from corral.rules.board import Board, Row, Working
-from corral.rules.flows.drawing import SIGNS, mermaid, outline, svg, text
-from corral.rules.flows.published import schema
-
-__all__ = ["SIGNS", "Board", "Row", "Working", "mermaid", "outline", "schema", "svg", "text"]

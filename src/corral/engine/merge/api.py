@@ -1,0 +1,139 @@
+"""Land the work of runs, alone or in a queue; look beforehand, and take it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.engine.views import run_document
+from corral.model import Run
+from corral.model.errors import Conflicting, CorralError
+from corral.model.events import Heard, Noted
+from corral.model.merge import Conflicts, Hunks, MergeRecord, MergeRequest, Overlap, Preview, QueueRecord
+from corral.rules.merge import merge as rules
+
+if TYPE_CHECKING:
+    from corral.attempt.run_events import Listener
+    from corral.engine.engine import Engine
+    from corral.engine.merge.merger import Merger
+
+Say = Callable[[str], None]
+Sink = Callable[[bytes], object]
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing."""
+
+
+class Merges:
+    """Merges of the runs of one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def preview(self, request: MergeRequest) -> Preview:
+        """Return what a merge would do; nothing is changed."""
+        return await self._merger(request.run).preview(request)
+
+    async def candidate(self, request: MergeRequest) -> str | None:
+        """Return the commit that a merge would land."""
+        merger = self._merger(request.run)
+        return (await merger.candidate(merger.continued(request))).commit
+
+    async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
+        """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
+        from corral.engine.merge import expired_conflicts, publish, resolve_by_agent  # noqa: PLC0415
+
+        merger = self._merger(request.run, say)
+        if request.heads and (over := expired_conflicts.end(self._engine.store, merger.run.run, running=True)):
+            raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
+        picked, request = request.pick, merger.continued(request)
+        if picked is not None and (words := rules.overridden(merger.run, picked)):
+            say(words)
+        if request.strategy == "patch":
+            return await publish.patch(merger, request, sink)
+        if request.strategy == "branch":
+            record = await merger.as_branch(request)
+        elif request.strategy == "pr":
+            record = await publish.pull_request(merger, request)
+        else:
+            record = await merger.merge(request)
+        if record.state == "conflict" and request.resolve_with:
+            record = await resolve_by_agent.by_agent(self._engine, merger, request, record)
+        if picked is not None:
+            await self._engine.inbox.take_choice(merger.run, picked, "merge --pick")
+        return record
+
+    async def by_itself(self, run: str, listen: Listener) -> None:
+        """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
+        store = self._engine.store
+        record = store.run(run)
+        if record.plan.merge != "auto" or record.status != "done" or self._engine.drives.stopping:
+            return
+        if run_document.build(store, run).merge.status == "ready":
+            say = partial(_tell, listen, run)
+            try:
+                await self.merge(MergeRequest(run=run), say)
+            except CorralError as error:
+                say(f"not merged: {error}")
+                store.note(run, Noted(f"not merged: {error}"), at=time.time())
+                store.flush()
+
+    async def queue(self, names: Sequence[str], request: MergeRequest, say: Say) -> QueueRecord:
+        """Land several runs in order, tested together; without names go on with what was cut off."""
+        from corral.engine.merge.merge_queue import Queue  # noqa: PLC0415
+
+        mergers = [self._merger(name, say) for name in names]
+        return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
+
+    async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
+        """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
+        from corral.engine.merge import pick_files  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await pick_files.shown(merger.repository, merger.run, merger.plan.base, attempt)
+
+    async def conflicts(self, name: str, into: str | None = None, only: str | None = None) -> Conflicts:
+        """Return what stands against landing a run, with the texts of all sides; `only` one path of it."""
+        from corral.engine.merge import conflicts  # noqa: PLC0415
+
+        merger = self._merger(name)
+        return await conflicts.shown(merger, MergeRequest(run=merger.run.run, into=into), only)
+
+    async def told(self, run: Run) -> Run:
+        """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
+        from corral.engine.merge import overlap, reverted  # noqa: PLC0415
+
+        return await overlap.within(self._engine.store, await reverted.told(self._engine.store, run))
+
+    def abort(self, name: str, into: str | None = None) -> Run:
+        """Give up a merge that is in conflict: the last, or the one into a branch."""
+        merger = self._merger(name)
+        merger.abort(into)
+        return self._engine.show(merger.run.run)
+
+    async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:
+        """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
+        from corral.engine.merge import undo as undoing  # noqa: PLC0415
+
+        return await undoing.undo(self._engine.store, self._engine.find(name) if name else None, folder, say)
+
+    async def overlap(self, folder: Path) -> Overlap:
+        """Return the unmerged work of a repository, and what of it will clash."""
+        from corral.engine.merge import overlap  # noqa: PLC0415
+
+        return await overlap.overlap(self._engine.store, folder)
+
+    def _merger(self, name: str, say: Say = _unsaid) -> Merger:
+        from corral.attempt.repositories import repository_of  # noqa: PLC0415
+        from corral.engine.merge.merger import Merger  # noqa: PLC0415
+
+        store, run = self._engine.store, self._engine.show(name)
+        return Merger(store, run, repository_of(store.run(run.run).plan, self._engine.home), say)
+
+
+def _tell(listen: Listener, run: str, words: str) -> None:
+    listen(Heard(run, None, None, Noted(words)))

@@ -1,0 +1,245 @@
+"""Move a branch and the files of its checkouts, forward or back: stored first, so that a crash leaves nothing half."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from corral.engine.merge import reverted
+from corral.engine.merge.open_conflicts import Waiting
+from corral.model.errors import BadRequest, CorralError
+from corral.model.merge import MergeRecord, Place
+from corral.store.sqlite import merges
+from corral.store.sqlite.store import Store
+from corral.world.git import merge_commits, move_branch
+from corral.world.git.move_branch import Checkout, HalfDone
+from corral.world.git.repository import Repository
+from corral.world.locks import locked
+
+Say = Callable[[str], None]
+MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its checks run while it holds the lock
+CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --autostash"
+
+
+class Lander:
+    """Lands in one repository; whoever uses it holds the merge lock."""
+
+    def __init__(self, store: Store, repository: Repository, say: Say) -> None:
+        self.store, self.repository, self.say = store, repository, say
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Hold the merge lock of the repository: one merge at a time, over all processes."""
+        file = self.store.folder / "locks" / f"merge-{_name(self.repository.git_dir)}"
+        async with locked(file, say=self.say, holder_seconds=MERGE_SECONDS) as held:
+            self.repository.keeps = (held,)
+            try:
+                yield
+            finally:
+                self.repository.keeps = ()
+
+    # --- forward
+
+    async def land(self, record: MergeRecord, *, autostash: bool = False) -> MergeRecord:
+        """Move the ref from `before` to `after`, and the files of clean checkouts with it; all or nothing."""
+        env = await merge_commits.neutral(self.repository)
+        found = await move_branch.checkouts(self.repository, record.ref)
+        with contextlib.ExitStack() as stack:
+            for checkout in found:
+                await move_branch.quiet(checkout)
+                stack.enter_context(move_branch.held(checkout))
+            stashes = await self._make_room(found, record, autostash=autostash)
+            folders = tuple(str(checkout.folder) for checkout in found)
+            record = structs.replace(record, state="begun", checkouts=folders, stashes=stashes)
+            record = merges.add(self.store, record)  # from here on whoever comes next can end it
+            try:
+                for checkout in found:
+                    if str(checkout.folder) in dict(stashes) and record.before:
+                        await move_branch.clear(checkout, record.before, env)
+                await self._move(found, record.ref, record.before, record.after, f"corral merge {record.run}")
+            except HalfDone:
+                raise  # it stays begun
+            except CorralError:
+                await self._bring_back(found, record, record.before)
+                merges.drop(self.store, record)
+                raise
+            await self._bring_back(found, record, record.after)
+            for checkout in found:
+                move_branch.adopt(checkout)
+        return self._ended(structs.replace(record, state="merged"))
+
+    async def look(self, record: MergeRecord, *, autostash: bool) -> None:
+        """Refuse early what `land` would refuse."""
+        for place in await self.places(record.ref, record.before, record.after):
+            if place.trouble and not (autostash and place.trouble.startswith("not clean")):
+                raise BadRequest(f"{place.folder}: {place.trouble}; nothing was moved", hint=CLEAN)
+
+    async def _make_room(
+        self, found: Sequence[Checkout], record: MergeRecord, *, autostash: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Make sure that the files can follow; return what was put aside for that."""
+        env = await merge_commits.neutral(self.repository)
+        stashes: list[tuple[str, str]] = []
+        for checkout in found:
+            changed = await move_branch.dirty(checkout, env)
+            if changed and not autostash:
+                raise _not_clean(checkout, changed)
+            if record.after and (files := await move_branch.in_the_way(checkout, record.before, record.after)):
+                raise _overwritten(checkout, files)
+            if changed:
+                ref = f"refs/corral/stashes/{record.run}-{int(time.time() * 1000)}"
+                if stash := await move_branch.put_aside(checkout, ref, env):
+                    stashes.append((str(checkout.folder), stash))
+        return tuple(stashes)
+
+    async def _move(self, found: Sequence[Checkout], ref: str, before: str | None, after: str | None, why: str) -> None:
+        """Move the ref, then the files; if one checkout refuses, everything goes back to where it was."""
+        env = await merge_commits.neutral(self.repository)
+        place = found[0].repository if found else self.repository
+        await move_branch.move_ref(place, ref, before, after, why)
+        moved: list[Checkout] = []
+        try:
+            for checkout in found:
+                await move_branch.follow(checkout, before, after, env)
+                moved.append(checkout)
+        except CorralError as error:
+            try:
+                await move_branch.back_out(found[len(moved)], before, after, env)
+                for checkout in moved:
+                    await move_branch.follow(checkout, after, before, env)
+                await move_branch.move_ref(place, ref, after, before, f"{why}: files could not follow")
+            except CorralError as worse:
+                raise HalfDone(f"{error}; and back: {worse}", hint="make room; the next merge here ends it") from error
+            raise BadRequest(f"nothing was moved: {error}", hint=error.hint or "see `git status` there") from error
+
+    async def _bring_back(self, found: Sequence[Checkout], record: MergeRecord, commit: str | None) -> None:
+        env = await merge_commits.neutral(self.repository)
+        aside = dict(record.stashes)
+        for checkout in found:
+            stash = aside.get(str(checkout.folder))
+            if stash and commit and not await move_branch.bring_back(checkout, stash, commit, env):
+                self.say(f"{checkout.folder}: your changes do not fit any more; they are in `git stash list`")
+
+    # --- back
+
+    async def take_back(self, record: MergeRecord) -> MergeRecord:
+        """Put the ref and the files back to where they were before a merge; refuse if newer work would be lost."""
+        await self._refuse_back(record)
+        env = await merge_commits.neutral(self.repository)
+        found = await move_branch.checkouts(self.repository, record.ref)
+        with contextlib.ExitStack() as stack:
+            for checkout in found:
+                await move_branch.quiet(checkout)
+                stack.enter_context(move_branch.held(checkout))
+                if changed := await move_branch.dirty(checkout, env):
+                    raise _not_clean(checkout, changed)
+                if record.before and record.after:
+                    files = await move_branch.in_the_way(checkout, record.after, record.before)
+                    if files:
+                        raise _overwritten(checkout, files)
+            folders = tuple(str(checkout.folder) for checkout in found)
+            record = structs.replace(record, state="undoing", checkouts=folders, stashes=())
+            merges.save(self.store, record)
+            try:
+                await self._move(found, record.ref, record.after, record.before, f"corral undo {record.run}")
+            except HalfDone:
+                raise
+            except CorralError:
+                merges.save(self.store, structs.replace(record, state="merged"))
+                raise
+            for checkout in found:
+                move_branch.adopt(checkout)
+        return self._ended(structs.replace(record, state="undone", undone=time.time()))
+
+    def _ended(self, record: MergeRecord) -> MergeRecord:
+        """Store what came of a merge; a conflict of the run with what the branch was until now is none any more."""
+        merges.save(self.store, record)
+        words, by = ("taken back", "corral undo") if record.state == "undone" else ("settled", "corral merge")
+        Waiting(self.store, record.run).over(record.ref, words, by)
+        return record
+
+    async def _refuse_back(self, record: MergeRecord) -> None:
+        """Refuse to take back what is not there, or has newer work on top of it."""
+        if record.before != record.after and (words := await reverted.taken_back(self.repository, record)):
+            raise BadRequest(f"{words}; there is nothing to undo", hint=f"to have it again: corral merge {record.run}")
+        now = await self.repository.commit_of(record.ref)
+        if now != record.after:
+            raise BadRequest(await self._newer(record, now), hint="`git revert` keeps what came later")
+        if record.before == record.after:
+            raise BadRequest(f"the merge of {record.run} moved nothing: there is nothing to undo")
+
+    async def _newer(self, record: MergeRecord, now: str | None) -> str:
+        if now and record.after and await merge_commits.is_ancestor(self.repository, record.after, now):
+            count = await merge_commits.behind(self.repository, record.after, now)
+            commits = "1 newer commit" if count == 1 else f"{count} newer commits"
+            return f"{record.into} has {commits} since the merge of {record.run}: undoing it would lose them"
+        return f"{record.into} is not where the merge of {record.run} left it"
+
+    # --- after a crash
+
+    async def recover(self) -> None:
+        """End what somebody began here and did not end: the ref tells whether it goes forward or back."""
+        for record in merges.unfinished(self.store, str(self.repository.git_dir)):
+            back = record.state == "undoing"
+            source, goal = (record.after, record.before) if back else (record.before, record.after)
+            now = await self.repository.commit_of(record.ref)
+            moved = now != source
+            if now in (source, goal):  # otherwise somebody has gone on from there: the files are theirs
+                await self._end(record, source, now)
+            if moved:
+                undone = structs.replace(record, state="undone", undone=time.time())
+                self._ended(undone if back else structs.replace(record, state="merged"))
+                self.say(f"ended what was cut off: {'the undoing' if back else 'the merge'} of {record.run}")
+            elif back:
+                merges.save(self.store, structs.replace(record, state="merged"))
+            else:
+                merges.drop(self.store, record)
+
+    async def _end(self, record: MergeRecord, source: str | None, goal: str | None) -> None:
+        env = await merge_commits.neutral(self.repository)
+        aside = dict(record.stashes)
+        for name in record.checkouts:
+            if not (Path(name) / ".git").exists():
+                continue
+            checkout = await move_branch.checkout_at(self.repository, Path(name))
+            with move_branch.held(checkout):
+                if source != goal:
+                    await move_branch.end_following(checkout, source, goal, env)
+                if (stash := aside.get(name)) and goal and not await move_branch.bring_back(checkout, stash, goal, env):
+                    self.say(f"{name}: your changes are in `git stash list`")
+                move_branch.adopt(checkout)
+
+    # --- looking
+
+    async def places(self, ref: str, before: str | None, after: str | None) -> tuple[Place, ...]:
+        """Return the checkouts of a branch, and what would keep their files from following."""
+        env = await merge_commits.neutral(self.repository)
+        found: list[Place] = []
+        for checkout in await move_branch.checkouts(self.repository, ref):
+            changed = await move_branch.dirty_now(checkout, env)
+            trouble = f"not clean: {_names(changed)}" if changed else ""
+            if not trouble and after and (files := await move_branch.in_the_way(checkout, before, after)):
+                trouble = f"would be overwritten: {_names(files)}"
+            found.append(Place(folder=str(checkout.folder), trouble=trouble))
+        return tuple(found)
+
+
+def _name(git_dir: Path) -> str:
+    return str(git_dir).strip("/").replace("/", "-")[-180:]
+
+
+def _names(files: Sequence[str]) -> str:
+    more = len(files) - 4
+    return ", ".join(files[:4]) + (f" and {more} more" if more > 0 else "")
+
+
+def _not_clean(checkout: Checkout, changed: Sequence[str]) -> BadRequest:
+    return BadRequest(f"{checkout.folder}: not clean: {_names(changed)}; nothing was moved", hint=CLEAN)
+
+
+def _overwritten(checkout: Checkout, files: Sequence[str]) -> BadRequest:
+    return BadRequest(f"{checkout.folder}: would be overwritten: {_names(files)}; nothing was moved", hint=CLEAN)

@@ -1,0 +1,63 @@
+"""Merges in conflict that were given up in the inbox, by a person or because nobody answered in time: they end."""
+
+from __future__ import annotations
+
+import time
+
+from corral.engine.merge.open_conflicts import Waiting
+from corral.model import OPEN, Entry
+from corral.model.events import Noted
+from corral.model.merge import MergeRecord
+from corral.rules.merge import merge as rules
+from corral.store.sqlite import inbox, merges
+from corral.store.sqlite.store import Store
+
+ABORT = "abort"
+
+
+def end(store: Store, run: str | None = None, *, running: bool = False) -> list[str]:
+    """Forget the merges that were given up, of a run or of all; say in its log why. Return that, in words.
+
+    A run that is not over ends its own merges itself, as one of its steps; then `running` is true.
+    """
+    records = merges.conflicting(store, run)
+    if not records or not store.writable:
+        return []
+    told: list[str] = []
+    with store.transaction():
+        inbox.answer_due(store, time.time())
+        for record in records:
+            entry = asked(store, record)
+            if entry is None or entry.answer != ABORT or (store.run(record.run).status in OPEN) != running:
+                continue
+            words = _words(record, entry)
+            Waiting(store, record.run).drop(record, ABORT)
+            inbox.note_outcome(store, entry.id, f"nothing was moved; to try again: corral merge {record.run}")
+            store.note(record.run, Noted(words), at=time.time())
+            told.append(words)
+    if told:
+        store.flush()
+    return told
+
+
+def asked(store: Store, record: MergeRecord) -> Entry | None:
+    """Return what a person was asked about a merge in conflict."""
+    return inbox.of_key(store, rules.question(record, 0.0).key)
+
+
+def answered(store: Store, run: str) -> str | None:
+    """Say of a run that waits for the answer to a conflict that it has it, and how it goes on."""
+    for record in merges.conflicting(store, run):
+        entry = asked(store, record)
+        if entry is None or (entry.open and entry.deadline > time.time()):
+            continue
+        answer, by = (entry.default, inbox.BY_DEADLINE) if entry.open else (entry.answer, entry.answered_by)
+        return f"its conflict with {record.into} is answered: {answer}, by {by}: corral resume goes on with it"
+    return None
+
+
+def _words(record: MergeRecord, entry: Entry) -> str:
+    names = ", ".join(conflict.path for conflict in record.conflicts[:5])
+    late = entry.answered_by == inbox.BY_DEADLINE
+    why = "nobody settled it in time" if late else f"given up by {entry.answered_by}"
+    return f"the merge into {record.into} has ended: it was in conflict in {names}, and {why}"

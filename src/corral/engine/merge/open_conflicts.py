@@ -1,0 +1,67 @@
+"""Merges of a run that are in conflict and wait for a person; only what is stored of them."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import structs
+
+from corral.model.merge import MergeRecord, Side
+from corral.rules.merge import merge as rules
+from corral.store.sqlite import inbox, merges
+from corral.store.sqlite.store import Store
+
+SIDES: dict[str, Side] = {"ours": "ours", "theirs": "theirs", "base": "base"}
+
+
+class Waiting:
+    """The merges of one run that are in conflict: one for each branch at most."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self.store, self.run = store, run
+
+    def of(self, ref: str) -> MergeRecord | None:
+        """Return the merge into a branch that waits for its conflicts to be settled."""
+        return next((record for record in self.all() if record.ref == ref), None)
+
+    def all(self) -> list[MergeRecord]:
+        return merges.in_conflict(merges.of_run(self.store, self.run))
+
+    def last(self) -> MergeRecord | None:
+        found = self.all()
+        return found[-1] if found else None
+
+    def keep(self, record: MergeRecord) -> MergeRecord:
+        """Store what is in conflict, and put it before a person."""
+        before = self.of(record.ref)
+        record = merges.add(self.store, record) if before is None else structs.replace(record, id=before.id)
+        merges.save(self.store, record)
+        question = rules.question(record, time.time())
+        with self.store.transaction():
+            if (entry := inbox.of_key(self.store, question.key)) and not entry.open:
+                inbox.free(self.store, question.key)  # that answer did not settle it: a person is asked once more
+            inbox.ask(self.store, question, time.time())
+        return record
+
+    def over(self, ref: str, words: str, by: str) -> None:
+        """Forget what waits for a branch that was moved since by a merge of the run, or back: it is not so any more."""
+        for record in merges.of_run(self.store, self.run):
+            if record.ref == ref and record.state == "conflict":
+                self.drop(record, words, by)
+
+    def drop(self, record: MergeRecord, words: str, by: str = "corral merge") -> None:
+        """Forget a merge that is settled or given up; its question needs no answer any more."""
+        merges.drop(self.store, record)
+        key = rules.question(record, 0.0).key
+        for entry in inbox.of_run(self.store, self.run):
+            if entry.key == key and entry.open:
+                inbox.answer(self.store, entry.id, words, by, time.time())
+        inbox.free(self.store, key)  # the next merge in conflict may have the same number
+
+    def answer(self, record: MergeRecord) -> Side | None:
+        """Return what a person has answered to a conflict: a side for all of it."""
+        key = rules.question(record, 0.0).key
+        return next(
+            (SIDES[entry.answer] for entry in inbox.of_run(self.store, self.run)
+             if entry.key == key and entry.answer in ("ours", "theirs")), None,
+        )  # fmt: skip

@@ -1,0 +1,110 @@
+"""What starts runs by itself: schedules by the clock, within limits; triggers are in a room of their own."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
+
+from corral.model import Request, RunPlan
+from corral.model.errors import BadRequest, CorralError, NotFound
+from corral.model.server import ScheduleRecord, Ticket
+from corral.rules.schedule import cron
+from corral.store.sqlite import automation
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+    Vet = Callable[[RunPlan], None]
+    Say = Callable[[str], None]
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+DAY = 86_400.0
+log = logging.getLogger("corral.foreman")
+
+
+class Automation:
+    """What starts by itself in one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._store = engine, engine.store
+
+    def schedules(self) -> list[tuple[ScheduleRecord, float | None]]:
+        """Return each schedule, and when it comes next."""
+        return automation.schedules(self._store)
+
+    def put_schedule(self, record: ScheduleRecord) -> float | None:
+        """Store a schedule; return when it comes next."""
+        check_name(record.name)
+        at = _next(record, time.time()) if record.enabled else None
+        automation.put_schedule(self._store, record, at)
+        return at
+
+    def schedule(self, name: str) -> ScheduleRecord:
+        """Return the schedule of this name."""
+        found = next((record for record, _ in self.schedules() if record.name == name), None)
+        if found is None:
+            raise _no_schedule(name)
+        return found
+
+    def enable_schedule(self, name: str, *, enabled: bool) -> float | None:
+        """Let a schedule rest, or go on from now; return when it comes next."""
+        return self.put_schedule(structs.replace(self.schedule(name), enabled=enabled))
+
+    async def start_schedule(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
+        """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
+        record, what = self.schedule(name), f"schedule {name}"
+        run = await self._engine.requests.enqueue(record.request, Ticket(by=what), say, vet)
+        automation.note_start(self._store, run, what, time.time())
+        return run
+
+    def drop_schedule(self, name: str) -> None:
+        if not automation.drop_schedule(self._store, name):
+            raise _no_schedule(name)
+
+    async def start_due(self, vet: Vet) -> None:
+        """Start what the clock says; what was missed while nobody looked is started once."""
+        now = time.time()
+        for record in automation.due_schedules(self._store, now):
+            what = f"schedule {record.name}"
+            today, still = automation.starts(self._store, what, now - DAY)
+            if still >= record.most_open:
+                last = f"not started: {still} of its runs are not over"
+            elif today >= record.per_day:
+                last = f"not started: it has started {today} runs within a day"
+            else:
+                last = await self._start(record.request, what, vet)
+            log.info("%s", last, extra={"schedule": record.name})
+            done = structs.replace(record, last=last, last_at=now)
+            automation.put_schedule(self._store, done, _next(record, max(now, time.time())))
+
+    async def _start(self, request: Request, what: str, vet: Vet) -> str:
+        try:
+            run = await self._engine.requests.enqueue(request, Ticket(by=what), vet=vet)
+        except CorralError as error:
+            return f"not started: {error}"
+        automation.note_start(self._store, run, what, time.time())
+        return run
+
+
+def _no_schedule(name: str) -> NotFound:
+    return NotFound(f"no schedule is called `{name}`", hint="see `corral schedule ls`")
+
+
+def _next(record: ScheduleRecord, now: float) -> float:
+    try:
+        zone = ZoneInfo(record.zone) if record.zone != "UTC" else UTC
+    except (OSError, ValueError, KeyError) as error:
+        raise BadRequest(f"`{record.zone}` is no time zone", hint="as Europe/Berlin") from error
+    return cron.parse(record.cron).next(datetime.fromtimestamp(now, zone)).timestamp()
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise BadRequest(f"`{name}` is no name", hint="small letters, digits, dots and dashes")

@@ -1,0 +1,186 @@
+"""One engine per store that goes on by itself: takes up queued runs, resumes what was left, heeds deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from corral.engine.views import run_document
+from corral.model import OPEN, RunPlan
+from corral.model.errors import BadRequest, Conflicting, CorralError
+from corral.model.server import Serving
+from corral.store.signal import Bell
+from corral.store.sqlite import inbox, pages, run_queue
+from corral.store.sqlite.children import Lineage
+from corral.world import process_identity
+
+if TYPE_CHECKING:
+    from corral.attempt.run_events import Listener
+    from corral.engine.engine import Engine
+
+LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
+CALM_SECONDS = 5.0  #: a run is left behind if its lease is out and not renewed for so long; owners renew every 3 s
+REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
+log = logging.getLogger("corral.foreman")
+
+
+class Foreman:
+    """Drives runs of one store, at most so many at once, in the order of the queue."""
+
+    def __init__(
+        self, engine: Engine, listen: Listener, vet: Callable[[RunPlan], None], *, resume: bool = True
+    ) -> None:
+        self._engine, self._listen, self._vet, self._resume = engine, listen, vet, resume
+        self._driven: dict[str, asyncio.Task[None]] = {}
+        self._left: list[str] = []  #: runs to go on with, before anything new
+        self._given_up: set[str] = set()  #: what failed here once is left to a person
+        self._looked = 0.0
+        self._silent: dict[str, tuple[str | None, float]] = {}  #: runs that nobody drives: the owner, and since when
+        self._troubles: dict[str, str] = {}  #: by run: what went wrong with driving it
+
+    @property
+    def driven(self) -> tuple[str, ...]:
+        return tuple(self._driven)
+
+    def task(self, run: str) -> asyncio.Task[None] | None:
+        """Return what drives a run."""
+        return self._driven.get(run)
+
+    def claim(self, address: str) -> None:
+        """Say that this process serves the store; only one does."""
+        store, mine = self._engine.store, self._engine.owner
+        with store.transaction():
+            other = run_queue.serving(store)
+            if other and other.owner != mine and process_identity.alive(other.owner) is not False:
+                raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
+            run_queue.set_serving(store, Serving(owner=mine, address=address, resumes=self._resume))
+
+    async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
+        """Drive a run at once, because a person wants it; what speaks against it is raised."""
+        self._given_up.discard(run)
+        task = asyncio.create_task(self._listening(work))
+        await asyncio.wait((task,), timeout=REFUSAL_SECONDS)
+        if task.done():
+            await task
+        else:
+            self._driven[run] = asyncio.create_task(self._logged(run, task))
+
+    async def _listening(self, work: Callable[[Listener], Awaitable[object]]) -> None:
+        await work(self._listen)
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with driving, if anything is."""
+        if not self._troubles:
+            return None
+        run, words = next(reversed(self._troubles.items()))
+        return f"{len(self._troubles)} runs could not be driven; the last, {run}: {words}"
+
+    async def keep(self) -> None:
+        """Go on until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
+        store = self._engine.store
+        bell = Bell(store.folder)
+        try:
+            if self._resume:
+                self._left = self._orphans()
+            while True:
+                await self._look()
+                self._take_up()
+                await bell.listen(LOOK_SECONDS)
+        finally:
+            bell.close()
+            for task in self._driven.values():
+                task.cancel()
+            await asyncio.gather(*self._driven.values(), return_exceptions=True)
+            with contextlib.suppress(CorralError):
+                run_queue.set_serving(store, None)
+
+    async def _look(self) -> None:
+        """See what the clock or a person's answer brings back."""
+        now = time.time()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        inbox.answer_due(self._engine.store, now)
+        await self._engine.automation.start_due(self._vet)
+        await self._engine.triggers.start_moved(self._vet)
+        if self._resume:
+            self._left += [
+                run
+                for run in (*self._answered(), *self._refilled(now), *self._left_behind(now))
+                if run not in self._left
+            ]
+
+    def _orphans(self) -> list[str]:
+        """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
+        store = self._engine.store
+        lost = [run for run, status, owner in pages.owned(store) if run_document.lost(status, owner)]
+        lineage = Lineage(store)
+        return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
+
+    def _left_behind(self, now: float) -> list[str]:
+        """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
+        store, lineage = self._engine.store, Lineage(self._engine.store)
+        silent: dict[str, tuple[str | None, float]] = {}
+        for run, status, owner in pages.owned(store):
+            if owner == self._engine.owner or run in self._left or not self._free(run):
+                continue
+            here = status in run_document.DRIVEN and owner is not None and process_identity.alive(owner)
+            if run_document.lost(status, owner) or (here and run_document.stuck(store.run(run), now)):
+                before, since = self._silent.get(run, (owner, time.monotonic()))
+                silent[run] = (owner, since if before == owner else time.monotonic())
+        self._silent = silent
+        long = [run for run, (_, since) in silent.items() if time.monotonic() - since >= CALM_SECONDS]
+        return [run for run in long if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
+
+    def _answered(self) -> list[str]:
+        """Return the runs that wait for a person no longer."""
+        store = self._engine.store
+        return [
+            run
+            for run, status, owner in pages.owned(store)
+            if status == "waiting" and run_document.orphaned(owner) and self._free(run)
+            and not any(entry.open for entry in inbox.of_run(store, run))
+        ]  # fmt: skip
+
+    def _refilled(self, now: float) -> list[str]:
+        """Return the runs whose quota is back."""
+        store = self._engine.store
+        return [run for run, until in pages.limited(store) if until is not None and until <= now and self._free(run)]
+
+    def _free(self, run: str) -> bool:
+        return run not in self._driven and run not in self._given_up
+
+    def _take_up(self) -> None:
+        queue = self._engine.queue
+        for run in [run for run, task in self._driven.items() if task.done()]:
+            del self._driven[run]
+        free = queue.concurrency - len(self._driven)
+        if free <= 0 or queue.held or self._engine.money.halted():
+            return
+        chosen, self._left = self._left[:free], self._left[free:]
+        chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
+        for run in chosen:
+            if self._free(run):
+                self._driven[run] = asyncio.create_task(self._drive(run))
+
+    async def _drive(self, run: str) -> None:
+        await self._logged(run, self._engine.resume(run, self._listen))
+
+    async def _logged(self, run: str, work: Awaitable[object]) -> None:
+        try:
+            log.info("taken up", extra={"run": run})
+            await work
+            log.info("over: %s", self._engine.history.status(run), extra={"run": run})
+        except BadRequest as error:  # another process was quicker, or it is over
+            log.info("not taken up: %s", error, extra={"run": run})
+            run_queue.leave(self._engine.store, run)
+        except Exception as error:  # noqa: BLE001 -- one run must not end all others
+            self._given_up.add(run)
+            self._troubles[run] = f"{type(error).__name__}: {error}"
+            log.error("cannot be driven: %s", error, extra={"run": run})  # noqa: TRY400 -- a line, not a trace
+        finally:
+            self._engine.store.flush()

@@ -1,0 +1,210 @@
+"""Triggers: requests that are made when another program calls, or when a branch moves, if a condition holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from corral.config.durations import duration
+from corral.engine.queue.schedules import check_name
+from corral.engine.queue.watched_branches import Branches, Move
+from corral.model import Request
+from corral.model.errors import BadRequest, Conflicting, CorralError, NotFound
+from corral.model.server import Ticket, TriggerRecord
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.fill_text import fill
+from corral.rules.text import signing
+from corral.store.sqlite import automation
+from corral.store.sqlite.store import Store
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.queue.schedules import Vet
+
+HOUR = 3600.0
+KNOWN = frozenset({"payload", "event"})  #: what conditions and texts can start from
+log = logging.getLogger("corral.foreman")
+
+
+class TooMany(CorralError):
+    """A trigger has started as much as it may."""
+
+    def __init__(self, message: str, *, retry_seconds: int) -> None:
+        super().__init__(message, hint="its limits say so")
+        self.retry_seconds = retry_seconds
+
+
+class Occasion(Struct, frozen=True, kw_only=True):
+    """What calls a trigger."""
+
+    name: str  #: the same name twice is the same occasion
+    event: str = ""  #: what kind it is, as the caller says
+    payload: Any = None
+
+
+class Fired(Struct, frozen=True):
+    """What came of an occasion: a run, or the reason why there is none."""
+
+    run: str | None
+    reason: str = ""
+
+
+class Triggers:
+    """The triggers of one store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._branches = engine, Branches()
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+    def all(self) -> list[TriggerRecord]:
+        return automation.triggers(self._store)
+
+    async def put(self, record: TriggerRecord) -> TriggerRecord:
+        """Store a trigger; one without a secret is given one, and a branch is watched from where it is now."""
+        check_name(record.name)
+        _check_condition(record.when, "when")
+        _check_condition(record.approve_unless, "approve_unless")
+        if record.approve:
+            duration(record.approve, "approve")
+        if not record.secret:
+            record = structs.replace(record, secret=signing.secret_of(os.urandom(32)))
+        if record.branch:
+            seen = await self._branches.tip(record.request.repo, record.branch)
+            record = structs.replace(record, seen=seen)
+        automation.put_trigger(self._store, record)
+        return record
+
+    def find(self, name: str) -> TriggerRecord:
+        """Return the trigger of this name."""
+        found = automation.trigger(self._store, name)
+        if found is None:
+            raise _no_trigger(name)
+        return found
+
+    async def enable(self, name: str, *, enabled: bool) -> None:
+        """Let a trigger rest, or go on; what its branch did meanwhile does not count."""
+        record = structs.replace(self.find(name), enabled=enabled)
+        if enabled:
+            await self.put(record)
+        else:
+            automation.put_trigger(self._store, record)
+
+    def drop(self, name: str) -> None:
+        if not automation.drop_trigger(self._store, name):
+            raise _no_trigger(name)
+
+    def called(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
+        """Return the trigger that this call is signed for; None whether it does not exist or the signature is wrong."""
+        record = automation.trigger(self._store, name)
+        if record is None or not record.enabled or not signing.holds(record.secret, headers, body, time.time()):
+            return None
+        return record
+
+    async def fire(self, record: TriggerRecord, occasion: Occasion, vet: Vet) -> Fired:
+        """Start the run of a trigger if its condition holds and its limits allow it; the same call twice starts one."""
+        known = {"payload": occasion.payload, "event": occasion.event}
+        if against := _against(record.when, known):
+            return Fired(None, against)
+        what, now = f"trigger {record.name}", time.time()
+        request, ticket = _filled(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
+        if record.approve and (not record.approve_unless or _against(record.approve_unless, known)):
+            request = structs.replace(request, approve=record.approve)
+        if before := self._engine.requests.before(request, ticket):
+            return Fired(before)
+        lately, still = automation.starts(self._store, what, now - HOUR)
+        if still >= record.most_open:
+            raise TooMany(f"{still} runs of this trigger are not over", retry_seconds=60)
+        if lately >= record.per_hour:
+            raise TooMany(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
+        run = await self._engine.requests.enqueue(request, ticket, vet=vet)
+        automation.note_start(self._store, run, what, now)
+        return Fired(run)
+
+    async def start_moved(self, vet: Vet) -> None:
+        """Start what branches that moved bring. Many moves while a trigger may not start are one, the newest."""
+        for record in self.all():
+            if record.enabled and record.branch:
+                try:
+                    await self._look(record, vet)
+                except CorralError as error:
+                    self._note(record, f"not started: {error}")
+
+    async def _look(self, record: TriggerRecord, vet: Vet) -> None:
+        move = await self._branches.moved(record)
+        if move is None:
+            return
+        landed = automation.landed_by(self._store, f"trigger {record.name}", move.commit)
+        if landed:  # else it would start itself again and again
+            fired = Fired(None, f"its own run {landed} moved the branch")
+        else:
+            try:
+                fired = await self.fire(record, _of_move(move), vet)
+            except TooMany as error:
+                self._note(record, f"waits: {error}")
+                return
+        last = fired.run or f"not started: {fired.reason}"
+        self._note(structs.replace(record, seen=move.commit), last)
+
+    def _note(self, record: TriggerRecord, last: str) -> None:
+        """Remember what came of a look, unless the trigger was changed meanwhile."""
+        now = automation.trigger(self._store, record.name)
+        if now is None or now.branch != record.branch or (now.last, now.seen) == (last, record.seen):
+            return
+        log.info("%s", last, extra={"trigger": record.name})
+        automation.put_trigger(self._store, structs.replace(now, seen=record.seen, last=last, last_at=time.time()))
+
+
+def occasion(name: str, event: str, body: bytes) -> Occasion:
+    """Read what a caller sent."""
+    try:
+        payload: Any = msgspec.json.decode(body) if body else {}
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"the body is no JSON: {error}") from error
+    return Occasion(name=name, event=event, payload=payload)
+
+
+def _no_trigger(name: str) -> NotFound:
+    return NotFound(f"no trigger is called `{name}`", hint="see `corral trigger ls`")
+
+
+def _of_move(move: Move) -> Occasion:
+    return Occasion(name=f"{move.before}..{move.commit}", event="moved", payload=structs.asdict(move))
+
+
+def _check_condition(text: str, name: str) -> None:
+    if not text:
+        return
+    try:
+        unknown = Expression(text).names() - KNOWN
+    except Wrong as wrong:
+        raise BadRequest(f"{name}: {wrong}", hint='as: event == "issues" and payload.action == "opened"') from wrong
+    if unknown:
+        raise BadRequest(f"{name}: `{min(unknown)}` is not known here", hint="known: payload, event")
+
+
+def _against(condition: str, known: Mapping[str, Any]) -> str:
+    """Return why a condition does not hold, or nothing. One that asks for what was not sent does not."""
+    if not condition:
+        return ""
+    try:
+        return "" if Expression(condition).holds(known) else f"the condition does not hold: {condition}"
+    except Wrong as wrong:
+        return f"the condition does not hold: {wrong}"
+
+
+def _filled(request: Request, known: Mapping[str, Any]) -> Request:
+    """Fill what was sent into the texts that agents read; never into what says where and how they work."""
+    try:
+        prompt, tasks = fill(request.prompt, known), tuple(fill(task, known) for task in request.tasks)
+    except Wrong as wrong:
+        raise Conflicting(f"the call does not have what the trigger's task asks for: {wrong}") from wrong
+    return structs.replace(request, prompt=prompt, tasks=tasks)

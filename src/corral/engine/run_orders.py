@@ -1,0 +1,82 @@
+"""What people tell a run from other processes: stop, and what an agent should also do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from corral.model import Order
+from corral.model.events import Noted
+from corral.store.signal import Bell
+
+if TYPE_CHECKING:
+    from corral.engine.run_loop import Drive
+
+
+class Orders:
+    """Orders for one run, taken by the process that drives it."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def take(self) -> None:
+        """Carry out what was ordered; what needs an agent to be told waits until there is one."""
+        drive = self._drive
+        for order in drive.store.orders(drive.run):
+            if order.verb == "stop":
+                drive.stop(f"stopped by {order.by}")
+                drive.store.take_order(order.id, time.time())
+            elif order.verb in ("pause", "unpause"):
+                drive.store.take_order(order.id, time.time(), self._pause(order))
+            elif order.verb == "condense" and drive.courses:
+                drive.store.take_order(order.id, time.time(), "; ".join(self._condense(order)))
+            elif drive.courses:
+                drive.store.take_order(order.id, time.time(), "; ".join(self._steer(order)))
+
+    def _pause(self, order: Order) -> str:
+        drive, node = self._drive, order.text or None
+        if order.verb == "pause":
+            drive.pause(node, order.by)
+            return f"paused `{node}`" if node else "paused"
+        if node:
+            drive.unpause(node)
+        return f"`{node}` goes on"
+
+    def _steer(self, order: Order) -> list[str]:
+        """Tell every attempt at work what a person wants besides; return what became of it, in words."""
+        words: list[str] = []
+        for name, course in self._drive.courses.items():
+            agent = course.record.attempt.agent
+            self._drive.note(Noted(f"{order.by} says: {order.text}"), course.record.node, name)
+            if course.record.phase not in ("new", "working"):
+                course.steer(order.text)
+                words.append(f"{agent} ({name}) has ended: it is told only if there is another try")
+            elif course.steer(order.text):
+                words.append(f"told {agent} ({name}), which is at work")
+            else:
+                words.append(f"{agent} ({name}) does not listen while it works: it is told at its next turn")
+        return words
+
+    def _condense(self, order: Order) -> list[str]:
+        """Lead every attempt at work over into a fresh session; return what became of it, in words."""
+        words: list[str] = []
+        for name, course in self._drive.courses.items():
+            agent = course.record.attempt.agent
+            if course.condense(order.by):
+                words.append(f"{agent} ({name}) goes on from a summary once its present step is over")
+            else:
+                words.append(f"{agent} ({name}) is not at work: there is nothing to condense")
+        return words
+
+    async def hear(self) -> None:
+        """Learn of orders from other processes as soon as they are written."""
+        bell, seen = Bell(self._drive.store.folder), -1
+        try:
+            while True:
+                if (now := self._drive.store.changed()) != seen:
+                    seen = now
+                    self.take()
+                    self._drive.look_up()
+                await bell.listen(1.0)
+        finally:
+            bell.close()

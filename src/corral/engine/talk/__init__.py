@@ -1,1 +1,0 @@
-"""What passes between the engine and an agent at work: its lines, its turns, its tools, its letters."""

@@ -1,0 +1,87 @@
+"""Who may use the server: tokens that are shown once, and logins of browsers that showed one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from corral.model.errors import BadRequest
+from corral.model.server import SCOPES, AccessScope, Token
+from corral.store.sqlite import tokens as access
+from corral.store.sqlite.store import Store
+
+PREFIX = "corral_"  #: so that people and scanners know it for what it is
+LOGIN_SECONDS = 30 * 86_400.0
+
+
+class Secret(Struct, frozen=True):
+    """A new token with its secret: this is the only time that it is seen."""
+
+    token: Token
+    secret: str
+
+
+class Access:
+    """Tokens and logins of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, name: str, scopes: Sequence[str]) -> Secret:
+        """Make a token; the secret has 256 bits, so that a plain hash of it is enough."""
+        known: tuple[AccessScope, ...] = tuple(scope for scope in SCOPES if scope in scopes)
+        if not known or len(known) != len(set(scopes)):
+            raise BadRequest(f"`{','.join(scopes)}` is not a list of scopes", hint="of: " + ", ".join(SCOPES))
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = Token(id=secrets.token_hex(4), name=name[:100], scopes=known, created=time.time())
+        access.add_token(self._store, token, _hash(secret))
+        return Secret(token, secret)
+
+    def first(self) -> Secret | None:
+        """Make the first token, if there never was one: there is no default key."""
+        return None if access.tokens(self._store) else self.create("first", ["admin"])
+
+    def tokens(self) -> list[Token]:
+        return access.tokens(self._store)
+
+    def check(self, secret: str) -> Token | None:
+        """Return the token that has this secret."""
+        return access.token_of(self._store, _hash(secret), time.time()) if secret.startswith(PREFIX) else None
+
+    def counts(self, token: str, cookie: str | None) -> bool:
+        """Tell whether one who was let in before still would be."""
+        if cookie is not None:
+            return self.check_login(cookie) is not None
+        return any(each.id == token and each.revoked is None for each in self.tokens())
+
+    def revoke(self, name: str) -> None:
+        if not access.revoke(self._store, name, time.time()):
+            raise BadRequest(f"no token is called `{name}`", hint="see `corral token ls`")
+
+    # --- browsers
+
+    def log_in(self, token: Token) -> str:
+        """Return what a browser shows from now on instead of the token."""
+        cookie, now = secrets.token_urlsafe(32), time.time()
+        access.add_login(self._store, _hash(cookie), token.id, now, now + LOGIN_SECONDS)
+        return cookie
+
+    def check_login(self, cookie: str) -> Token | None:
+        return access.token_of_login(self._store, _hash(cookie), time.time())
+
+    def log_out(self, cookie: str) -> None:
+        access.end_login(self._store, _hash(cookie))
+
+
+def csrf_of(cookie: str) -> str:
+    """Return what a page of ours knows and a foreign page cannot: derived from the cookie, which it cannot read."""
+    return hmac.new(cookie.encode(), b"corral csrf", hashlib.sha256).hexdigest()
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""Receipts, held against the repository and the store; and the checks once more, if asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from corral.attempt.proof.evidence import Evidence, Proof
+from corral.attempt.repositories import repository_of, require
+from corral.machines.host import Host
+from corral.model import AttemptRecord, Receipt, RunPlan
+from corral.model.flow import Task
+from corral.rules.checks import grading, receipts
+from corral.rules.checks.receipts import Found, Verified
+from corral.rules.text import names
+from corral.store.sqlite.store import Store
+from corral.world import receipt_key
+from corral.world.git.repository import Repository
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """All receipts of a run."""
+
+    run: str
+    holds: bool
+    receipts: tuple[Verified, ...]
+
+
+async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
+    """Look whether every receipt of a run still holds; a run without one proves nothing."""
+    plan = store.run(run).plan
+    repository = repository_of(plan, store.folder)
+    await require(repository, run, [])
+    found: list[Verified] = []
+    for record in store.attempts(run):
+        if record.receipt is not None:
+            seen = await _found(record, record.receipt, plan, repository, store.folder)
+            if rerun and seen.commit:
+                again = await _again(record, record.receipt, plan, repository, store.folder)
+                seen = structs.replace(seen, again=again.results, graded_again=again.evidence)
+            found.append(receipts.verify(record.receipt, seen))
+    return Verification(run=run, holds=bool(found) and all(each.holds for each in found), receipts=tuple(found))
+
+
+async def _found(record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path) -> Found:
+    key = receipt_key.key(state)
+    if await repository.commit_of(receipt.commit) != receipt.commit:
+        return Found(attempt=record.attempt, commit=False, key=key)
+    base_there = receipt.base is None or await repository.commit_of(receipt.base) is not None
+    tree, hidden, note = await asyncio.gather(
+        repository.tree_of(receipt.commit),
+        repository.commit_of(names.hidden_ref(receipt.attempt)),
+        repository.git("notes", f"--ref={names.NOTES}", "show", receipt.commit, fine=(0, 1, 128)),
+    )
+    diff = "unknown: the base is gone"
+    if base_there:
+        diff = await repository.patch_sha256(receipt.base, receipt.commit, like=receipt.diff_sha256)
+    task = next((node.task for node in plan.flow.nodes if node.id == record.node), None)
+    filled = task is None or plan.flow.fills
+    return Found(
+        attempt=record.attempt,
+        commit=True,
+        tree=tree,
+        diff_sha256=diff,
+        hidden=hidden,
+        note=note.out if note.code == 0 else None,
+        task_sha256=None if filled or task is None else hashlib.sha256(task.prompt.encode()).hexdigest(),
+        key=key,
+    )
+
+
+async def _again(record: AttemptRecord, receipt: Receipt, plan: RunPlan, repository: Repository, state: Path) -> Proof:
+    """Prove the work of a receipt once more, by all the runs that it rests on, in boxes like then."""
+    commands = tuple(check.command for check in receipt.checks)
+    if not commands:
+        return Proof(evidence=grading.unchecked("there was no check"))
+    found = next((node.task for node in plan.flow.nodes if node.id == record.node), Task(prompt="verify"))
+    task = structs.replace(found, checks=commands)
+    host = Host(plan, task, repository, state, receipt.attempt)
+    host.base = receipt.base
+    await host.fit_again(receipt.agent)
+    prover = Evidence(host, task, record, lambda _: None, None)
+    return await prover.prove(receipt.commit, record.compared_with or receipt.base)

@@ -1,0 +1,184 @@
+"""The change that a run or an attempt made, as people look at it: its files, and of each the lines side by side."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from corral.attempt.repositories import repository_of
+from corral.engine.engine import Engine
+from corral.model import Attempt, Run
+from corral.model.errors import BadRequest, NotFound
+from corral.model.merge import MergeRequest
+from corral.rules.merge import patches
+from corral.rules.merge.patches import Block, Line
+from corral.world.git import blobs, changes
+from corral.world.git.changes import ChangedFile
+from corral.world.git.repository import GITLINK, Repository
+
+__all__ = ["Block", "Change", "ChangedFile", "FileChange", "Fold", "Line", "Looked", "change", "file", "lines"]
+MOST_LINES = 20_000  #: of one change; more than that nobody reads on a screen
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What differs between two commits, and whose work that is."""
+
+    attempt: Attempt
+    base: str | None
+    commit: str
+    files: tuple[ChangedFile, ...] = ()
+
+    @property
+    def insertions(self) -> int:
+        return sum(each.insertions or 0 for each in self.files)
+
+    @property
+    def deletions(self) -> int:
+        return sum(each.deletions or 0 for each in self.files)
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """Whose change is looked at: an attempt's or the whole run's; against its base, or against another attempt."""
+
+    run: str
+    attempt: str | None = None
+    against: str | None = None
+
+
+class Fold(Struct, frozen=True, kw_only=True):
+    """Lines that are the same on both sides and not shown; numbers count from 1."""
+
+    old: int
+    new: int
+    count: int
+    heading: str = ""  #: what the lines after it belong to, as git tells it
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """One file, laid side by side."""
+
+    file: ChangedFile
+    parts: tuple[Block | Fold, ...] = ()
+    old_text: str | None = None  #: None: not there, not text, or too long
+    new_text: str | None = None
+    trouble: str = ""  #: why no lines are shown, in words
+
+
+async def change(engine: Engine, looked: Looked) -> Change | None:
+    """Return what was changed; None if nothing was."""
+    found = await _ends(engine, looked)
+    if found is None:
+        return None
+    attempt, repository, base, commit = found
+    listed = await changes.files(repository, base, commit)
+    return Change(attempt=attempt, base=base, commit=commit, files=tuple(listed))
+
+
+async def file(engine: Engine, looked: Looked, path: str, old_path: str = "") -> FileChange:
+    """Return one file of a change, with its lines."""
+    _, repository, base, commit, found = await _file(engine, looked, path, old_path)
+    if why := await _unshown(repository, found):
+        return FileChange(file=found, trouble=why)
+    patch = await changes.patch(repository, base, commit, *{found.path, found.old_path})
+    parsed = patches.parse(patch)
+    first = parsed[0] if parsed else None
+    if first is None or not (first.hunks or first.binary):
+        return FileChange(file=found)
+    if first.binary or len(parsed) > 1:  # a file that became a link is two patches
+        return FileChange(file=found, trouble="not text" if first.binary else "it became another kind of file")
+    old_text, new_text = await _texts(repository, found)
+    total = len(_split(new_text)) if new_text is not None else 0
+    return FileChange(file=found, parts=_parts(first, total), old_text=old_text, new_text=new_text)
+
+
+async def lines(engine: Engine, looked: Looked, names: tuple[str, str], fold: Fold) -> FileChange:
+    """Return lines of a file (its new and its old name) that were folded, opened."""
+    _, repository, _, _, found = await _file(engine, looked, *names)
+    old_text, new_text = await _texts(repository, found)
+    if old_text is None or new_text is None:
+        raise BadRequest(f"{names[0]} cannot be shown as text")
+    rows = _split(new_text)[fold.new - 1 : fold.new - 1 + fold.count]
+    opened = [Line(kind=" ", text=text, old=fold.old + at, new=fold.new + at) for at, text in enumerate(rows)]
+    block = Block(changed=False, pairs=tuple((line, line) for line in opened))
+    return FileChange(file=found, parts=(block,), old_text=old_text, new_text=new_text)
+
+
+async def _file(
+    engine: Engine, looked: Looked, path: str, old_path: str
+) -> tuple[Attempt, Repository, str | None, str, ChangedFile]:
+    ends = await _ends(engine, looked)
+    listed = await changes.files(*ends[1:], *filter(None, {path, old_path})) if ends else []
+    found = next((each for each in listed if each.path == path), None)
+    if ends is None or found is None:
+        raise NotFound(f"{path} was not changed", hint="look at the list of files")
+    return *ends, found
+
+
+async def _ends(engine: Engine, looked: Looked) -> tuple[Attempt, Repository, str | None, str] | None:
+    """Return the attempt, and the two commits between which the change lies."""
+    run = engine.show(looked.run)
+    plan = engine.store.run(run.run).plan
+    attempt = engine.work.changed_by(run.run, looked.attempt)
+    commit = attempt.commit
+    if looked.against is not None:
+        base = engine.work.changed_by(run.run, looked.against).commit or plan.base
+    elif looked.attempt is not None:
+        base = _base_of(engine, run, attempt) or plan.base
+    else:
+        base = plan.base
+        if len(run.nodes) > 1 and any(node.winner for node in run.nodes):
+            with contextlib.suppress(BadRequest):  # nothing of it would be merged; what was made is shown all the same
+                commit = await engine.merges.candidate(MergeRequest(run=run.run)) or commit
+    return (attempt, repository_of(plan, engine.home), base, commit) if commit else None
+
+
+def _base_of(engine: Engine, run: Run, attempt: Attempt) -> str | None:
+    return next((each.base for each in engine.store.attempts(run.run) if each.attempt.id == attempt.id), None)
+
+
+async def _unshown(repository: Repository, file: ChangedFile) -> str:
+    """Return why the lines of a file cannot be shown."""
+    if GITLINK in (file.old_mode, file.new_mode):
+        return f"a submodule: {(file.old_blob or 'nothing')[:12]} became {(file.new_blob or 'nothing')[:12]}"
+    sizes = await blobs.sizes(repository, [blob for blob in (file.old_blob, file.new_blob) if blob])
+    told = ", now ".join(f"{size:,} bytes" for size in sizes.values())
+    if file.binary:
+        return f"not text: {told}"
+    if file.lines > MOST_LINES or max(sizes.values(), default=0) > 4 * blobs.MOST_BYTES:
+        return f"too large to be shown here: {file.lines:,} changed lines, {told}"
+    return ""
+
+
+async def _texts(repository: Repository, file: ChangedFile) -> tuple[str | None, str | None]:
+    names = [blob for blob in (file.old_blob, file.new_blob) if blob]
+    found = await blobs.contents(repository, names)
+    old, new = (found.get(blob) if blob else b"" for blob in (file.old_blob, file.new_blob))
+    return _text(old), _text(new)
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="replace")
+
+
+def _split(text: str) -> Sequence[str]:
+    """Return lines as git counts them."""
+    rows = text.split("\n")
+    return rows[:-1] if rows and not rows[-1] else rows
+
+
+def _parts(patch: patches.FilePatch, total: int) -> tuple[Block | Fold, ...]:
+    """Return the blocks of all hunks, with a fold wherever lines are left out."""
+    parts: list[Block | Fold] = []
+    old = new = 1
+    for hunk in patch.hunks:
+        new_start = hunk.new_start if hunk.new_count else hunk.new_start + 1
+        if new_start > new:
+            parts.append(Fold(old=old, new=new, count=new_start - new, heading=hunk.heading))
+        parts += patches.blocks(hunk.lines)
+        old = (hunk.old_start if hunk.old_count else hunk.old_start + 1) + hunk.old_count
+        new = new_start + hunk.new_count
+    if patch.hunks and total >= new:
+        parts.append(Fold(old=old, new=new, count=total - new + 1))
+    return tuple(parts)

@@ -1,0 +1,7 @@
+"""Flows as front ends show them: lines for a terminal, Mermaid, SVG, an outline, and the schema of their files."""
+
+from corral.rules.flows.drawing import SIGNS, mermaid, outline, svg, text
+from corral.rules.flows.json_schema import schema
+from corral.rules.schedule.board import Board, Row, Working
+
+__all__ = ["SIGNS", "Board", "Row", "Working", "mermaid", "outline", "schema", "svg", "text"]

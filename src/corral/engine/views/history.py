@@ -1,0 +1,160 @@
+"""What happened: runs and how they stand, their events, and what is new of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from corral.engine.views import answered_runs, run_document, waiting_attempts
+from corral.model import OPEN, Run, Status
+from corral.model.errors import StoreTrouble
+from corral.model.events import Condensed, Stored
+from corral.store.signal import Bell
+from corral.store.sqlite import agent_history, pages
+from corral.store.sqlite.store import RunLine, Store
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+    from corral.engine.views.mail import Posted
+    from corral.engine.views.presence import Presence
+    from corral.model.flow import Flow
+    from corral.model.server import Logged, RunFilter
+
+
+GRADED_MOST = 200  #: runs of a listing that shows grades
+
+
+class History:
+    """All that is read of runs; it needs no event loop, but for `watch` and `at_work`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def _store(self) -> Store:
+        return self._engine.store
+
+    # --- all runs
+
+    def runs(self, most: int = 1_000_000) -> list[RunLine]:
+        return self._told(self._store.list_runs(most))
+
+    def page(self, wanted: RunFilter) -> list[RunLine]:
+        """Return a page of runs, newest first."""
+        return self._told(pages.runs(self._store, wanted))
+
+    def _told(self, lines: list[RunLine]) -> list[RunLine]:
+        found = waiting_attempts.told(self._store, answered_runs.told(self._store, lines))
+        done = [line.run for line in found if line.status == "done"]
+        if not done or len(found) > GRADED_MOST:
+            return found
+        grades = pages.grades(self._store, done)
+        return [structs.replace(line, grade=grades[line.run]) if line.run in grades else line for line in found]
+
+    def run_counts(self) -> dict[str, int]:
+        """Return how many runs have each status."""
+        return pages.counts(self._store)
+
+    def flow_records(self) -> dict[str, tuple[int, int]]:
+        """Return for each flow, by its name, how many runs of it ended and how many of them well."""
+        return agent_history.flow_records(self._store)
+
+    def attempt_counts(self) -> list[tuple[str, str, int, float]]:
+        """Return agent, status, how many attempts, and what is known of their cost."""
+        return pages.attempt_counts(self._store)
+
+    async def at_work(self, name: str | None, folder: Path) -> Presence:
+        """Return who is at work on which files: of a run, or of all runs of the repository that `folder` is in."""
+        from corral.engine.views import presence  # noqa: PLC0415
+
+        return await presence.at_work(self._store, self._store.find(name) if name else None, folder)
+
+    def export(self, name: str | None, say: Callable[[str], None]) -> Iterator[Run | Stored]:
+        """Yield everything: each run's document, then its events. What cannot be read is said, and passed over."""
+        names = [self._store.find(name)] if name else [line.run for line in reversed(self.runs())]
+        for run in names:
+            try:
+                yield run_document.build(self._store, run)
+                yield from self.events(run)
+            except StoreTrouble as trouble:
+                say(f"run {run} is not whole: {trouble}")
+
+    # --- one run
+
+    def status(self, run: str) -> Status:
+        return self._store.status(run)
+
+    def flow_of(self, name: str) -> Flow:
+        """Return what a run carries out."""
+        return self._store.run(self._store.find(name)).plan.flow
+
+    def node_states(self, name: str) -> dict[str, Status]:
+        """Return the nodes of a run, and how each stands."""
+        return {node.id: node.status for node in self._store.nodes(self._store.find(name))}
+
+    def mail(self, name: str) -> list[Posted]:
+        """Return the letters that the agents of a run wrote and got."""
+        from corral.engine.views import mail as post  # noqa: PLC0415
+
+        return post.of_run(self._store, self._store.find(name))
+
+    # --- events
+
+    def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
+        """Return events of all runs, of one, or of one node of it, oldest first."""
+        return pages.events(self._store, run, after, most, node)
+
+    def log_before(self, run: str, before: int, most: int) -> list[Logged]:
+        """Return the events of a run just before a sequence number, oldest first."""
+        return pages.last_events(self._store, run, before, most)
+
+    def last_sequence(self) -> int:
+        return pages.last_sequence(self._store)
+
+    def events(self, run: str, after: int = 0) -> Iterator[Stored]:
+        """Yield what is stored of a run's events, oldest first."""
+        while batch := self._store.events(run, after):
+            yield from batch
+            after = batch[-1].seq
+
+    def summaries(self, name: str) -> Iterator[Stored]:
+        """Yield the summaries from which agents of a run went on, oldest first."""
+        return (stored for stored in self.events(self._store.find(name)) if isinstance(stored.event(), Condensed))
+
+    def follow(self, name: str, after: int = 0) -> Iterator[Stored]:
+        """Yield events as they come, from any process, until the run is over."""
+        run = self._store.find(name)
+        bell = Bell(self._store.folder)
+        try:
+            while True:
+                over = self._store.run(run).status not in OPEN
+                for stored in self.events(run, after):
+                    after = stored.seq
+                    yield stored
+                if over or self._engine.drives.orphaned(run):
+                    return
+                bell.wait(1.0)
+        finally:
+            bell.close()
+
+    async def watch(self, name: str, after: int = 0) -> AsyncGenerator[list[Stored]]:
+        """Yield what is new each time something was written, from any process, and at least once a second.
+
+        It ends when the run is over, or when nobody drives it any more.
+        """
+        run, drives = self._store.find(name), self._engine.drives
+        bell = Bell(self._store.folder)
+        try:
+            while True:
+                over = self._store.run(run).status not in OPEN or (run not in drives and drives.orphaned(run))
+                new = list(self.events(run, after))
+                after = new[-1].seq if new else after
+                yield new
+                if over:
+                    return
+                await bell.listen(1.0)
+        finally:
+            bell.close()

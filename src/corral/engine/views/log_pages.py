@@ -1,0 +1,144 @@
+"""A long log a page at a time, from its end or onwards, narrowed to what a person looks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from corral.model.events import (  # fmt: skip
+    Asked,
+    CalledTool,
+    Changed,
+    Checked,
+    Ended,
+    Event,
+    Filled,
+    Heeded,
+    Limited,
+    Mailed,
+    Moved,
+    Planned,
+    Rationed,
+    Reached,
+    Rejected,
+    Reported,
+    Said,
+    ToolReturned,
+    Unparsed,
+)
+from corral.model.server import Logged
+from corral.store.sqlite import pages
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+END = 2**62
+FOR_MACHINES = b'{"type":"filled"', b'{"type":"rationed"'
+PAGE = 200
+MOST_LOOKED_AT = 10_000  #: events for one page of what is searched for; whoever wants more asks again
+Kind = Literal["all", "said", "tools", "errors"]
+
+
+class LogWish(Struct, frozen=True, kw_only=True):
+    """Which part of a run's log: backwards from `before`, or onwards from `after`."""
+
+    before: int = END
+    after: int | None = None
+    attempt: str = ""  #: empty: of all
+    kind: Kind = "all"
+    words: str = ""
+    most: int = PAGE
+
+
+class LogPage(Struct, frozen=True, kw_only=True):
+    """Lines of a log, oldest first."""
+
+    lines: tuple[Logged, ...]
+    next: int | None  #: where to go on in the same direction; None: there is no more
+
+
+def page(engine: Engine, run: str, wanted: LogWish) -> LogPage:
+    """Return a page of a log. It looks at so many events at most: then `next` says where it stopped."""
+    fits, found = _filter(wanted), list[Logged]()
+    for looked, logged in enumerate(_walk(engine, run, wanted), 1):
+        if fits(logged):
+            found.append(logged)
+        if len(found) >= wanted.most or looked >= MOST_LOOKED_AT:
+            return LogPage(lines=_in_order(found, wanted), next=logged.stored.seq)
+    return LogPage(lines=_in_order(found, wanted), next=None)
+
+
+def _in_order(found: list[Logged], wanted: LogWish) -> tuple[Logged, ...]:
+    return tuple(found if wanted.after is not None else found[::-1])
+
+
+def _walk(engine: Engine, run: str, wanted: LogWish) -> Iterator[Logged]:
+    size = wanted.most if not (wanted.attempt or wanted.words or wanted.kind != "all") else 2000
+    if wanted.after is not None:
+        after = wanted.after
+        while batch := pages.events(engine.store, run, after, size):
+            yield from batch
+            after = batch[-1].stored.seq
+        return
+    before = wanted.before
+    while batch := pages.last_events(engine.store, run, before, size):
+        yield from reversed(batch)
+        before = batch[0].stored.seq
+
+
+def _filter(wanted: LogWish) -> Callable[[Logged], bool]:
+    needle = wanted.words.lower()
+    encoded = msgspec.json.encode(needle)[1:-1].decode()
+
+    def fits(logged: Logged) -> bool:
+        stored = logged.stored
+        if wanted.attempt and stored.attempt != wanted.attempt:
+            return False
+        if needle and encoded not in stored.body.decode().lower():  # most are passed over without being decoded
+            return False
+        if wanted.kind == "all" and not needle:
+            return not stored.body.startswith(FOR_MACHINES)
+        event = stored.event()
+        return _is(event, wanted.kind) and (not needle or needle in _text(msgspec.to_builtins(event)).lower())
+
+    return fits
+
+
+def _is(event: Event, kind: Kind) -> bool:
+    match kind:
+        case "said":
+            return isinstance(event, Said | Reported | Asked | Planned | Heeded | Mailed)
+        case "tools":
+            return isinstance(event, CalledTool | ToolReturned | Changed | Reached | Checked)
+        case "errors":
+            return _wrong(event)
+        case _:
+            return not isinstance(event, Filled | Rationed)
+
+
+def _wrong(event: Event) -> bool:
+    match event:
+        case Limited() | Rejected() | Unparsed():
+            return True
+        case ToolReturned(ok=ok) | Ended(ok=ok):
+            return not ok
+        case Checked(check):
+            return not check.passed
+        case Reached(allowed=allowed):
+            return not allowed
+        case Moved(status=status):
+            return status in ("failed", "timed_out", "over_budget", "limited")
+        case _:
+            return False
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 -- whatever an event holds
+    """Return all words in a value."""
+    if isinstance(value, dict):
+        value = list(cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return " ".join(map(_text, cast("list[Any]", value)))
+    return value if isinstance(value, str) else ""

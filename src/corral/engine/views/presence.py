@@ -1,0 +1,125 @@
+"""Who is at work on which file now, and where two are at work on the same: from what agents told and what is kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from corral.attempt.repositories import repository_of
+from corral.engine.views import run_document
+from corral.model import OPEN, AttemptRecord, RunRecord
+from corral.model.errors import BadRequest, GitTrouble
+from corral.model.events import Heard
+from corral.rules.schedule.board import Board, Working
+from corral.store.sqlite import pages
+from corral.store.sqlite.store import Store
+from corral.world.git import repository as git
+from corral.world.git import snapshots
+
+PAGE = 5000
+
+
+class Hand(Struct, frozen=True, kw_only=True):
+    """An attempt at work."""
+
+    run: str
+    node: str
+    attempt: str
+    agent: str
+    state: str  #: at work, stale, blocked
+    waits: str  #: for what, where it is blocked
+    seconds: float
+    silent_seconds: float
+    files: tuple[str, ...]  #: what it changed, the latest first
+
+
+class Shared(Struct, frozen=True):
+    """A file on which several are at work, each in a workspace of its own."""
+
+    path: str
+    attempts: tuple[str, ...]
+
+
+class Presence(Struct, frozen=True, kw_only=True):
+    attempts: tuple[Hand, ...] = ()
+    overlaps: tuple[Shared, ...] = ()
+
+
+async def at_work(store: Store, run: str | None, folder: Path) -> Presence:
+    """Return who is at work in a repository; of one run only, but with all whose files it shares."""
+    records = await _runs(store, run, folder)
+    hands = [hand for record in records for hand in await _hands(store, record)]
+    owners: dict[str, list[Hand]] = {}
+    for hand in hands:
+        for path in hand.files:
+            owners.setdefault(path, []).append(hand)
+    shared = tuple(
+        Shared(path, tuple(hand.attempt for hand in several))
+        for path, several in sorted(owners.items())
+        if len(several) > 1 and any(run in (None, hand.run) for hand in several)
+    )
+    return Presence(attempts=tuple(hand for hand in hands if run in (None, hand.run)), overlaps=shared)
+
+
+async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
+    """Return the runs of the repository that somebody drives."""
+    if run is None and not folder.is_dir():
+        raise BadRequest(f"{folder} is no folder", hint="change into a repository, or say --repo DIR")
+    if run is not None:
+        git_dir, here = store.run(run).plan.git_dir, None
+    elif (found := await git.discover(folder)) is not None:
+        git_dir, here = str(found.repository.git_dir), None
+    else:
+        git_dir, here = None, str(folder.resolve())
+    driven = [store.run(name) for name, _, owner in pages.owned(store) if not run_document.orphaned(owner)]
+    return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
+
+
+async def _hands(store: Store, run: RunRecord) -> list[Hand]:
+    records = [each for each in store.attempts(run.id) if each.attempt.status in OPEN and each.phase != "over"]
+    board = Board(run.id, run.plan.flow)
+    for node in dict.fromkeys(each.node for each in records):
+        after = 0
+        while page := pages.events(store, run.id, after, PAGE, node):
+            after = page[-1].stored.seq
+            for logged in page:
+                stored = logged.stored
+                board.hear(Heard(run.id, stored.node, stored.attempt, stored.event()), stored.at)
+    return [await _hand(store, run, record, board.working.get(record.attempt.id)) for record in records]
+
+
+async def _hand(store: Store, run: RunRecord, record: AttemptRecord, working: Working | None) -> Hand:
+    now = time.time()
+    told = [_below(path, record.folder) for path in reversed(working.files)] if working else []
+    kept = await _kept(store, run, record)
+    return Hand(
+        run=run.id,
+        node=record.node,
+        attempt=record.attempt.id,
+        agent=record.attempt.agent,
+        state=working.mood(now) if working else "at work",
+        waits=working.waits if working else "",
+        seconds=round(max(0.0, now - (working.started if working else record.started)), 1),
+        silent_seconds=round(working.silent(now), 1) if working else 0.0,
+        files=tuple(dict.fromkeys([*told, *kept])),
+    )
+
+
+async def _kept(store: Store, run: RunRecord, record: AttemptRecord) -> tuple[str, ...]:
+    """Return what its last snapshot changed: many agents do not tell of their files."""
+    repository = repository_of(run.plan, store.folder)
+    base = record.start or record.base or run.plan.base
+    try:
+        kept = await snapshots.listed(repository, [f"refs/corral/snapshots/{record.attempt.id}"])
+        return (await repository.change(base, kept[-1].commit)).files if kept else ()
+    except GitTrouble:  # it ended meanwhile, and its snapshots with it
+        return ()
+
+
+def _below(path: str, folder: str) -> str:
+    """Name a file as its repository does, however its agent named it."""
+    place = PurePath(folder, "work")
+    named = PurePath(path)
+    return str(named.relative_to(place)) if named.is_relative_to(place) else str(named)

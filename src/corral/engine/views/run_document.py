@@ -1,0 +1,256 @@
+"""Build the run document from what is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import UNSET, structs
+
+from corral.engine.inbox import expired_choices
+from corral.engine.merge import expired_conflicts
+from corral.engine.views import answered_runs, waiting_attempts
+from corral.machines.request_count import HINT
+from corral.model import (
+    OPEN,
+    Attempt,
+    AttemptRecord,
+    Cost,
+    CostSource,
+    MergeState,
+    NodeClash,
+    NodeState,
+    Run,
+    RunRecord,
+    Status,
+    Tokens,
+    moment,
+)  # fmt: skip
+from corral.model.flow import Node
+from corral.model.merge import MergeRecord
+from corral.model.money import Paid, dollars
+from corral.rules.schedule import reduce
+from corral.store.sqlite import inbox, merges
+from corral.store.sqlite import store as sqlite
+from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.ledger import Ledger
+from corral.store.sqlite.store import Store
+from corral.world import clock, process_identity
+
+#: From what is known best to what is not known at all; a sum is only as good as its worst part.
+SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
+
+
+DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
+ORPHANED = "its process is gone: corral resume goes on with it"
+
+
+QUEUED = "waits in the queue to be taken up"
+
+
+def orphaned(owner: str | None) -> bool:
+    """Tell whether nobody drives a run any more."""
+    return owner is None or process_identity.alive(owner) is False
+
+
+def lease_left(record: RunRecord, now: float) -> float:
+    """Return for how many seconds more a run belongs to its owner if that stays silent."""
+    return sqlite.lease_left(record.lease_until, now)
+
+
+def stuck(record: RunRecord, now: float) -> bool:
+    """Return whether the process that drives a run is there but has let its lease run out."""
+    return record.owner is not None and not orphaned(record.owner) and not lease_left(record, now)
+
+
+def owner_words(owner: str | None) -> str:
+    """Name the process that drives a run."""
+    pid = process_identity.process_of(owner) if owner else None
+    if pid is None:
+        return f"a process on {owner.split('/')[0]}" if owner else "another process"
+    return f"process {pid}" + (", which is stopped (SIGSTOP)" if process_identity.suspended(pid) else "")
+
+
+def lost(status: Status, owner: str | None) -> bool:
+    """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
+    return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
+
+
+def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
+    if gates:
+        return answered_runs.words(gates)
+    if record.status == "waiting" and (words := expired_conflicts.answered(store, record.id)):
+        return words
+    if lost(record.status, record.owner):
+        return ORPHANED
+    if record.status in DRIVEN and stuck(record, time.time()):
+        return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
+    return QUEUED if record.status == "queued" and record.owner is None else record.reason
+
+
+def build(store: Store, run: str) -> Run:
+    record = store.run(run)
+    if record.status == "waiting" and expired_choices.end(store, record):
+        record = store.run(run)
+    records = store.attempts(run)
+    needs = {node.id: node.needs for node in record.plan.flow.nodes}
+    nodes = store.nodes(run)
+    counted = Ledger(store, process_identity.alive).open_lines(run) if record.status in OPEN else dict[str, Paid]()
+    gates = answered_runs.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
+    for node in nodes:
+        if node.id in gates:
+            node.reason = f"answered: {gates[node.id]}"
+        node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
+        node.attempts = [each.attempt for each in records if each.node == node.id]
+        for attempt in node.attempts:
+            if attempt.status in OPEN and (line := counted.get(attempt.id)):
+                _count(attempt, line)
+            attempt.cost = told(attempt.cost)
+            if attempt.workspace and not Path(attempt.workspace).exists():
+                attempt.workspace = UNSET  # cleaned away
+        node.evidence = next((each.evidence for each in node.attempts if each.id == node.winner), None)
+    status, reason = _stands(store, record, nodes, records)
+    waits = None if lost(record.status, record.owner) else _waits(nodes, records)
+    _drop_stale_hints(store, run, nodes)
+    _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
+    expired_conflicts.end(store, run)
+    lineage = Lineage(store)
+    born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
+    below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
+    attempts = [each.attempt for each in (*records, *below)]
+    return Run(
+        run=run,
+        status=status,
+        reason=reason or _reason(store, record, gates) or waits,
+        strategy=record.plan.flow.strategy,
+        task=record.plan.flow.title,
+        repo=record.plan.repo,
+        base=record.plan.base,
+        started=moment(record.created),
+        seconds=clock.seconds_since(record.clock, record.created) if record.seconds is None else record.seconds,
+        cost=total_cost(attempts),
+        tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
+        nodes=nodes,
+        merge=_merge(nodes, record.plan.into, merges.of_run(store, run)),
+        parent=born.parent if born else None,
+        children=tuple(children),
+    )
+
+
+def _count(attempt: Attempt, line: Paid) -> None:
+    """Put in what is counted so far of an attempt at work."""
+    so_far = Tokens(line.input, line.output, line.cache_read, line.cache_write)
+    attempt.tokens = max(so_far, attempt.tokens, key=lambda tokens: tokens.total)
+    usd = max(line.spent, attempt.cost.usd or 0.0) if line.spent or attempt.cost.usd is not None else None
+    source = attempt.cost.source if line.source == "unknown" else line.source
+    notional = True if line.notional else UNSET
+    attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent), notional=notional)
+
+
+def _stands(
+    store: Store, record: RunRecord, nodes: Sequence[NodeState], records: Sequence[AttemptRecord]
+) -> tuple[Status, str | None]:
+    """Say how a run stands; one that is at work on nothing but its questions waits."""
+    if record.status != "running" or orphaned(record.owner):
+        return record.status, None
+    asked = {name: entry for name, entry in waiting_attempts.waiting(store).items() if entry.run == record.id}
+    return waiting_attempts.tell(nodes, records, asked) if asked else (record.status, None)
+
+
+def _waits(nodes: Sequence[NodeState], records: Sequence[AttemptRecord]) -> str | None:
+    """Put into each node what its attempts wait for before they start; return it where none of the run is at work."""
+    at_work = [each for each in records if each.attempt.status in OPEN and each.phase != "over"]
+    waiting = [each for each in at_work if each.waits]
+    for node in nodes:
+        own = [each for each in at_work if each.node == node.id]
+        if own and all(each.waits for each in own):
+            node.reason = own[0].waits
+    return waiting[0].waits if waiting and len(waiting) == len(at_work) else None
+
+
+def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
+    """Leave out how to answer what was answered since."""
+    asked = [
+        each
+        for node in nodes
+        for each in node.attempts
+        if each.error and each.error.kind == "budget" and each.error.hint != HINT
+    ]
+    if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
+        for attempt in asked:
+            attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None
+
+
+def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: Sequence[AttemptRecord]) -> None:
+    """Put in the one output of nodes that have several."""
+    for state in states:
+        node = reducing.get(state.id)
+        if node is None or state.status in OPEN:
+            continue
+        items = [each for each in states if each.id.rpartition(".")[0] == state.id]
+        if items:
+            won = [next((each for each in item.attempts if each.id == item.winner), None) for item in items]
+            parts = reduce.parts_of([each for each in won if each])
+        else:
+            own = [each for each in records if each.node == state.id and each.lane >= 0 and not each.void]
+            last = {each.lane: each.attempt for each in own}
+            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+        agents = [each.name for each in (node.agent, *node.rivals)]
+        state.output = reduce.reduce(parts, node.reduce or "list", agents).output
+
+
+def total_cost(attempts: Iterable[Attempt]) -> Cost:
+    costs = [attempt.cost for attempt in attempts]
+    known = [cost.usd for cost in costs if cost.usd is not None]
+    if not costs:
+        return Cost()
+    paid = [cost for cost in costs if cost.usd] or [cost for cost in costs if cost.usd is not None]
+    worst = max((SOURCES.index(cost.source) for cost in paid), default=len(SOURCES) - 1)
+    disputed = True if any(cost.disputed is True for cost in costs) else UNSET
+    reserved = sum(cost.reserved_usd for cost in costs)
+    notional = True if any(cost.notional is True for cost in costs) else UNSET
+    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
+
+
+def told(cost: Cost) -> Cost:
+    """Return a cost as it leaves us."""
+    usd = None if cost.usd is None else dollars(cost.usd)
+    return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))
+
+
+def winner(nodes: Sequence[NodeState]) -> Attempt | None:
+    """Return the attempt whose work is the run's result: the winner of the last node that has one."""
+    for node in reversed(nodes):
+        for attempt in node.attempts:
+            if attempt.id == node.winner:
+                return attempt
+    return None
+
+
+def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:
+    clashes = [_clash(record) for record in reversed(merges.in_conflict(records))]
+    if stands := merges.landed(records):
+        others = tuple(clashes) or UNSET
+        taken = tuple(each.words for each in stands.take) or UNSET
+        return MergeState(
+            status="merged",
+            into=stands.into,
+            commit=stands.after,
+            attempts=stands.attempts or UNSET,
+            taken=taken,
+            others=others,
+        )
+    if clashes:
+        return structs.replace(clashes[0], others=tuple(clashes[1:]) or UNSET)
+    if last := merges.latest(records):
+        return MergeState(status="undone", into=last.into)
+    won = winner(nodes)
+    ready = won is not None and won.commit is not None and bool(won.files_changed)
+    return MergeState(status="ready" if ready else "none", into=into)
+
+
+def _clash(record: MergeRecord) -> MergeState:
+    paths = tuple(conflict.path for conflict in record.conflicts)
+    clashes = (NodeClash(one=record.between[0], other=record.between[1], files=paths),) if record.between else UNSET
+    return MergeState(status="conflict", into=record.into, conflicts=paths, clashes=clashes)

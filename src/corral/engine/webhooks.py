@@ -1,0 +1,203 @@
+"""Tell the person's web addresses what happens: signed, tried again, given up visibly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import structs
+
+from corral import __version__
+from corral.engine.views import run_document
+from corral.model import Entry, InboxEntry, moment
+from corral.model.errors import BadRequest, NotFound
+from corral.model.events import Moved
+from corral.model.server import Delivery, Logged, WebhookRecord
+from corral.rules.text import signing
+from corral.store.signal import Bell
+from corral.store.sqlite import automation, inbox_news, pages, run_queue
+from corral.store.sqlite.store import Store
+from corral.world.notify import http_post
+
+if TYPE_CHECKING:
+    from corral.engine.engine import Engine
+
+#: How long to wait after each try that failed; then it is dead, and stays visible.
+BACKOFF_SECONDS = (5.0, 60.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0)
+GONE = 410  #: they want to hear no more
+AT_ONCE = 8
+LOOK_SECONDS = 1.0
+SEEN = "webhooks_seen"
+log = logging.getLogger("corral.outgoing")
+
+
+class Webhooks:
+    """Whom one store tells of what happens."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._store = engine.store
+
+    def all(self) -> list[WebhookRecord]:
+        return automation.webhooks(self._store)
+
+    def add(self, url: str, types: tuple[str, ...], secret: str = "") -> WebhookRecord:
+        """Add an address; it hears of what happens from now on. Without a secret it is given one."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            raise BadRequest(f"`{url}` is no address to post to", hint="as https://example.org/hook")
+        record = WebhookRecord(
+            id=os.urandom(4).hex(),
+            url=url,
+            secret=secret or signing.secret_of(os.urandom(32)),
+            types=types,
+            created=time.time(),
+        )
+        if not self.all():
+            run_queue.set_value(self._store, SEEN, str(pages.last_sequence(self._store)))
+            inbox_news.forget(self._store)
+        automation.put_webhook(self._store, record)
+        return record
+
+    def drop(self, name: str) -> None:
+        if not automation.drop_webhook(self._store, name):
+            raise NotFound(f"no webhook is called `{name}`")
+
+    def deliveries(self, name: str, state: str | None, most: int) -> list[Delivery]:
+        """Return what was told to an address, or is to be, newest first."""
+        return automation.deliveries(self._store, name, state, most)
+
+    def again(self, name: str) -> Delivery:
+        """Try a delivery once more, now."""
+        found = automation.delivery(self._store, name)
+        if found is None:
+            raise NotFound(f"no delivery is called `{name}`")
+        again = structs.replace(found, state="waiting", next_at=time.time())
+        automation.move_delivery(self._store, again)
+        return again
+
+    def counts(self) -> dict[str, int]:
+        return automation.delivery_counts(self._store)
+
+
+class Outgoing:
+    """Finds in the log what somebody wants to hear of, and sends it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._store = engine, engine.store
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._seen = 0
+
+    async def keep(self) -> None:
+        """Go on until cancelled; what was not sent waits in the store."""
+        self._seen = int(run_queue.value(self._store, SEEN) or 0)
+        bell = Bell(self._store.folder)
+        try:
+            while True:
+                hooks = [each for each in automation.webhooks(self._store) if each.enabled]
+                if hooks:
+                    self._find(hooks)
+                    self._look_at_inbox(hooks)
+                    self._send({hook.id: hook for hook in hooks})
+                await bell.listen(LOOK_SECONDS)
+        finally:
+            bell.close()
+            for task in self._sending.values():
+                task.cancel()
+            await asyncio.gather(*self._sending.values(), return_exceptions=True)
+
+    def _find(self, hooks: list[WebhookRecord]) -> None:
+        self._seen = max(self._seen, int(run_queue.value(self._store, SEEN) or 0))
+        while batch := pages.events(self._store, None, self._seen, 500):
+            self._seen = batch[-1].stored.seq
+            told = [found for logged in batch if (found := _told(self._store, logged))]
+            if not told:
+                continue
+            with self._store.transaction():  # each is put down once, whatever happens
+                self._put_down(hooks, told)
+                run_queue.set_value(self._store, SEEN, str(self._seen))
+
+    def _look_at_inbox(self, hooks: list[WebhookRecord]) -> None:
+        """Find what waits for a person since, and what does not any more."""
+        with self._store.transaction():
+            self._put_down(hooks, [_told_of_inbox(kind, entry) for kind, entry in inbox_news.take(self._store)])
+
+    def _put_down(self, hooks: list[WebhookRecord], told: list[tuple[str, bytes]]) -> None:
+        for kind, body in told:
+            for hook in hooks:
+                if not hook.types or kind in hook.types:
+                    automation.add_delivery(self._store, _delivery(hook, kind, body))
+
+    def _send(self, hooks: dict[str, WebhookRecord]) -> None:
+        for name in [name for name, task in self._sending.items() if task.done()]:
+            del self._sending[name]
+        for due in automation.due_deliveries(self._store, time.time(), AT_ONCE * 4):
+            if len(self._sending) >= AT_ONCE:
+                return
+            if due.id not in self._sending and due.webhook in hooks:
+                self._sending[due.id] = asyncio.create_task(self._deliver(due, hooks[due.webhook]))
+
+    async def _deliver(self, due: Delivery, hook: WebhookRecord) -> None:
+        headers = {
+            **signing.sign(hook.secret, due.id, int(time.time()), due.body),
+            "Content-Type": "application/json",
+            "User-Agent": f"corral/{__version__}",
+        }
+        status, words = await http_post.post(hook.url, headers, due.body)
+        answer = f"{status} {words}".strip() if status else words
+        tries, good = due.tries + 1, 200 <= status < 300
+        dead = not good and (status == GONE or tries > len(BACKOFF_SECONDS))
+        wait = 0.0 if good or dead else BACKOFF_SECONDS[tries - 1]
+        automation.move_delivery(
+            self._store,
+            structs.replace(
+                due,
+                state="delivered" if good else "dead" if dead else "waiting",
+                tries=tries,
+                next_at=time.time() + wait,
+                answer=answer[:500],
+            ),
+        )
+        if status == GONE:
+            automation.put_webhook(self._store, structs.replace(hook, enabled=False))
+        if not good:
+            log.warning("not delivered (try %d): %s", tries, answer[:200], extra={"webhook": hook.id})
+
+
+def _told(store: Store, logged: Logged) -> tuple[str, bytes] | None:
+    """Return what there is to tell of an event: that a run has reached a status."""
+    if not logged.stored.body.startswith(b'{"type":"moved"'):
+        return None
+    event = logged.stored.event()
+    if not isinstance(event, Moved) or event.what != f"run {logged.run}":
+        return None
+    kind = f"run.{event.status}"
+    data = {"run": logged.run, "status": event.status, "reason": event.reason, "seq": logged.stored.seq}
+    if event.status == "done":
+        data["grade"] = run_document.build(store, logged.run).grade
+    return kind, msgspec.json.encode({"type": kind, "timestamp": moment(logged.stored.at), "data": data})
+
+
+def _told_of_inbox(kind: str, entry: Entry) -> tuple[str, bytes]:
+    at = (entry.answered_at or entry.created) if kind == "inbox.answered" else entry.created
+    data = InboxEntry.of(entry)
+    return kind, msgspec.json.encode({"type": kind, "timestamp": moment(at), "data": data})
+
+
+def _delivery(hook: WebhookRecord, kind: str, body: bytes) -> Delivery:
+    now = time.time()
+    return Delivery(
+        id=f"msg_{os.urandom(12).hex()}",
+        webhook=hook.id,
+        type=kind,
+        state="waiting",
+        tries=0,
+        next_at=now,
+        at=now,
+        answer="",
+        body=body,
+    )

@@ -1,0 +1,101 @@
+"""What `run`, `resume` and `demo` share: drive a run in the foreground, obey signals, print what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import click
+
+from corral.engine.engine import Engine
+from corral.frontends.cli import text
+from corral.frontends.cli.progress import Plain, display
+from corral.frontends.cli.user_name import who
+from corral.model import OPEN, Entry, Run, document
+
+EXIT_CODES = {"done": 0, "over_budget": 4, "limited": 5, "stopped": 130, "waiting": 3, "paused": 3}
+
+
+def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool, as_json: bool) -> int:
+    """Carry out `work` with progress on stderr; a signal stops the agents and keeps what they did."""
+    gc.freeze()  # what was loaded stays: it need not be looked through again and again
+    gc.enable()
+    engine = Engine()
+    try:
+        run = _to_its_end(_with_signals(engine, work, quiet=quiet or as_json))
+        while not as_json and run.status == "over_budget" and (entry := _asks(engine, run)):
+            if not _answered(engine, entry):
+                break
+            run = _to_its_end(_with_signals(engine, _resumed(run.run), quiet=quiet))
+        asked = engine.inbox.commands(run.run)
+        trouble = engine.store.removed()
+    finally:
+        engine.close()
+    with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still
+        click.echo(document(run).decode() if as_json else "\n".join(text.summary(run, asked)))
+    if trouble:
+        raise trouble
+    return exit_code(run)
+
+
+def _to_its_end(work: Coroutine[Any, Any, Run]) -> Run:
+    """Wait for a run; what fails only after it is over, when the event loop is closed, does not hide how it ended."""
+    ended: list[Run] = []
+
+    async def wait() -> None:
+        ended.append(await work)
+
+    try:
+        asyncio.run(wait())
+    except (RuntimeError, MemoryError, OSError):
+        if not ended:
+            raise
+    return ended[0]
+
+
+def _asks(engine: Engine, run: Run) -> Entry | None:
+    """Return the question about money that a run ended with, where somebody is there to answer it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    money = (entry for entry in engine.inbox.entries() if entry.run == run.run and entry.about == "budget")
+    return next((entry for entry in money if len(entry.choices) > 1), None)  # a ceiling leaves nothing to say
+
+
+def _answered(engine: Engine, entry: Entry) -> bool:
+    """Ask on the terminal what stands in the inbox; return whether the run may go on."""
+    click.echo(f"{entry.text}\n({entry.context})", err=True)
+    ways = ", ".join(entry.choices)
+    said = click.prompt(f"{ways}, or an amount in USD", default=entry.default, err=True)
+    answered = asyncio.run(engine.inbox.answer(entry.id, said, who(), here=True))
+    return answered.outcome.startswith("go on")
+
+
+def _resumed(run: str) -> Callable[[Engine, Plain], Awaitable[Run]]:
+    async def work(engine: Engine, shown: Plain) -> Run:
+        return await engine.resume(run, shown.hear)
+
+    return work
+
+
+async def _with_signals(engine: Engine, work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: bool) -> Run:
+    loop = asyncio.get_running_loop()
+    with display(engine, quiet=quiet) as shown:
+
+        def stop(name: str) -> None:
+            engine.drives.stop(f"stopped by {name}")  # before a word is said: the terminal may be gone
+            shown.say("stopping: ending the agents, keeping their work")
+
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(sent, stop, sent.name)
+        return await engine.merges.told(await work(engine, shown))
+
+
+def exit_code(run: Run) -> int:
+    if run.status in OPEN or run.merge.status == "conflict" or run.merge.others:
+        return 3
+    return EXIT_CODES.get(run.status, 1)

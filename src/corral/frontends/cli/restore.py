@@ -1,0 +1,63 @@
+"""`restore`, `clean`: bring back what is kept, and make room without losing work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import msgspec
+
+from corral.frontends.cli import text
+from corral.frontends.cli.look import engine, json_option
+
+
+@click.command()
+@click.argument("attempt")
+@click.option("--into", metavar="DIR|BRANCH", help="A new folder (begins with . or /) or branch.  [corral/restored/..]")
+@click.option("--list", "listing", is_flag=True, help="Only list what is kept of it.")
+@json_option
+def restore(attempt: str, *, into: str | None, listing: bool, as_json: bool) -> None:
+    """Bring back the work of ATTEMPT, or what it had at a time: ATTEMPT@TIME, as --list shows it."""
+    with engine() as opened:
+        if listing:
+            found = asyncio.run(opened.work.kept(attempt))
+            if as_json:
+                click.echo(msgspec.json.encode(found).decode())
+            else:
+                click.echo("\n".join(f"{each.at or 'at its end':18} {each.commit[:12]}  {each.ref}" for each in found))
+            return
+        restored = asyncio.run(opened.work.restore(attempt, into))
+    if as_json:
+        click.echo(msgspec.json.encode(restored).decode())
+    elif restored.folder:
+        click.echo(f"restored {restored.attempt} {restored.at}: its files are in {restored.folder}")
+    else:
+        click.echo(f"restored {restored.attempt} {restored.at}: branch {restored.branch}")
+    if not as_json:
+        for line in text.uncollected(restored.not_collected, restored.workspace):
+            click.echo(line, err=True)
+
+
+@click.command()
+@click.option("--older", metavar="AGE", help="Runs that ended longer ago: 12h, 30d, 4w.  [30d if nothing else is said]")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
+@click.option("--disk", metavar="SIZE", help="The oldest, until workspaces and logs take less: 500MB, 5GB.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@json_option
+def clean(*, older: str | None, keep: int | None, disk: str | None, dry_run: bool, as_json: bool) -> None:
+    """Remove workspaces, logs, branches and refs of ended runs, and what their agents said; how they went stays.
+
+    Work that no branch has is never just deleted: a hidden ref keeps it for 30 more days, and `corral restore` finds
+    it there. Work that was merged, also squashed or rebased, is recognised.
+    """
+    with engine() as opened:
+        cleaned = asyncio.run(opened.work.clean(older=older, keep=keep, disk=disk, dry=dry_run))
+    if as_json:
+        click.echo(msgspec.json.encode(cleaned).decode())
+        return
+    for each in cleaned:
+        fate = "merged" if each.merged else f"its work is kept: {each.kept}" if each.kept else "no work"
+        verb = "stays" if each.trouble else "would go" if dry_run else "removed"
+        click.echo(f"{verb:8} {each.attempt}  {text.one_line(each.trouble or f'{each.why}; {fate}', 200)}")
+    total = sum(each.bytes for each in cleaned if not each.trouble) / 1e6
+    click.echo(f"{len(cleaned)} attempts, {total:.1f} MB", err=True)

@@ -1,0 +1,362 @@
+"""How things are put into words and columns; plain text, readable without colour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from corral.engine.views.run_document import total_cost
+from corral.frontends import columns, evidence_text
+from corral.frontends.safe_text import coloured
+from corral.model import OPEN, Attempt, CheckResult, Cost, Run, Tally
+from corral.model.events import (
+    Asked,
+    CalledTool,
+    Changed,
+    Checked,
+    Condensed,
+    Ended,
+    Event,
+    Filled,
+    Heeded,
+    Limited,
+    Mailed,
+    Moved,
+    Noted,
+    Planned,
+    Rationed,
+    Reached,
+    Rejected,
+    Reported,
+    Said,
+    Spent,
+    Started,
+    ToolReturned,
+    Unparsed,
+)
+from corral.model.flow import short
+
+ago, one_line, printable, table, width = (
+    columns.ago,
+    columns.one_line,
+    columns.printable,
+    columns.table,
+    columns.width,
+)
+
+COLOURS = {
+    "done": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "over_budget": "yellow",
+    "stopped": "yellow",
+    "running": "cyan",
+}
+
+MARKS = {"completed": "x", "in_progress": ">"}  #: how far a step of a plan is
+
+
+def status(text: str, width: int = 0) -> str:
+    return coloured(text.ljust(width), COLOURS.get(text))
+
+
+def money(cost: Cost) -> str:
+    """Say what is known to be spent and by whose word, and what is reserved for the rest."""
+    reserved = f"up to ${cost.reserved_usd:.2f} reserved" if cost.reserved_usd else ""
+    if cost.usd is None:
+        return f"cost unknown, {reserved}" if reserved else "cost unknown"
+    usd = f"${cost.usd:.4f}".rstrip("0")
+    known = (
+        usd
+        + "0" * (2 - len(usd.partition(".")[2]))
+        + ("" if cost.source == "reported" or not cost.usd else f" {cost.source}")
+    )
+    doubt = ["disputed"] if cost.disputed is True else []
+    doubt += ["notional"] if cost.notional is True else []
+    return ", ".join([known, *doubt, *filter(None, [reserved])])
+
+
+def spent_and_reserved(usd: float, reserved_usd: float) -> str:
+    """Say both figures in a sentence: what is known, and what is reserved for the rest."""
+    more = f", up to ${reserved_usd:.2f} reserved for unknown cost" if reserved_usd else ""
+    return f"${usd:.2f} spent{more}"
+
+
+def seconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    if value < 7200:
+        return f"{value / 60:.0f} min"
+    return f"{value / 3600:.1f} h" if value < 2 * 86400 else f"{value / 86400:.0f} d"
+
+
+def moment(then: float) -> str:
+    """Name a time as this machine's clock shows it, with its zone."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(then))
+
+
+def cut(text: str, width: int) -> str:
+    """Keep a line within a width, and the columns in it."""
+    flat = printable(text)
+    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
+def summary(run: Run, asked: Sequence[str] = ()) -> list[str]:
+    """Say in a few plain lines what became of a run, and what to type next; `asked` answers what it waits for."""
+    attempts = _work(run)
+    winner = next((attempt for node in run.nodes for attempt in node.attempts if attempt.id == node.winner), None)
+    shown = winner or (attempts[-1] if attempts else None)
+    lines = [f"{status(run.status, 8)} {run.run}  {one_line(run.task, width() - 24)}"]
+    if run.reason:
+        lines.append(f"why      {one_line(run.reason, 1000)}")
+    following = f"next     {next_commands(run, shown, asked)}"
+    if shown is None:
+        return [*lines, following] if asked else lines
+    if len(run.nodes) > 1:
+        return [*lines, *_nodes(run), *_merged(run), following]
+    lanes = _lanes(attempts)
+    if run.strategy == "race" and len(lanes) > 1:
+        own = next(lane for lane in lanes if shown in lane)
+        others = [lane for lane in lanes if lane is not own]
+        lines.append(f"agent    {named(shown)}, {_lane_facts(own)}, {_sandbox(shown)}")
+        if winner and run.nodes[0].why:
+            lines.append(f"won      {run.nodes[0].why}")
+        lines += [f"beside   {named(lane[-1])}: {_stands(lane[-1])}, {_lane_facts(lane)}" for lane in others]
+        lines.append(f"all      {_tries(len(attempts))}, {seconds(run.seconds)}, {money(run.cost)}")
+    else:
+        facts = (named(shown), _tries(len(attempts)), seconds(run.seconds), money(run.cost), _sandbox(shown))
+        lines.append("agent    " + ", ".join(facts))
+    lines.append(f"changed  {changes(shown)}")
+    lines += [f"missing  {line}" for line in uncollected(shown.not_collected or (), shown.workspace or None)]
+    lines += _merged(run)
+    lines += _proof(shown)
+    if shown.branch:
+        lines.append(f"branch   {shown.branch}")
+    if shown.error and shown.error.hint:
+        lines.append(f"hint     {shown.error.hint}")
+    if run.merge.why:
+        lines.append(f"merge    {run.merge.why}")
+    lines.append(following)
+    return lines
+
+
+def _work(run: Run) -> list[Attempt]:
+    """Return the attempts at the task; those of a judge or a second reader are none."""
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    return [attempt for attempt in attempts if attempt.role != "judge"] or attempts
+
+
+def named(attempt: Attempt) -> str:
+    """Name an agent with its model: two in a race may differ in that alone."""
+    return f"{attempt.agent} ({short(attempt.model)})" if attempt.model else attempt.agent
+
+
+def _proof(attempt: Attempt) -> list[str]:
+    """Say what the checks of an attempt came to, and how well that proves it."""
+    checks = "; ".join(check_words(check) for check in attempt.checks)
+    graded = evidence_text.line(attempt)
+    return [*([f"checks   {checks}"] if checks else []), *([f"evidence {graded}"] if graded else [])]
+
+
+def _stands(attempt: Attempt) -> str:
+    """Say the status of an attempt, and its grade where that says more."""
+    graded = attempt.evidence.grade if attempt.evidence and attempt.status == "done" else ""
+    return f"{attempt.status}, {graded}" if graded else attempt.status
+
+
+def _merged(run: Run) -> list[str]:
+    """Say what was merged: whose work, or which parts of whose; or what stands against it."""
+    merge = run.merge
+    if merge.clashes:
+        moved = ", nothing was moved" if merge.status == "conflict" else ": the merge will ask whose version counts"
+        return [
+            f"conflict {each.one} and {each.other} both changed {', '.join(map(printable, each.files))}{moved}"
+            for each in merge.clashes
+        ]
+    if merge.status == "conflict":
+        return [f"conflict into {merge.into}, nothing was moved: {', '.join(map(printable, merge.conflicts))}"]
+    if merge.status != "merged" or not merge.commit:
+        return []
+    attempts = {each.id: each for node in run.nodes for each in node.attempts}
+    whose = [attempts[name] for name in merge.attempts or () if name in attempts]
+    names = ", ".join(f"{each.id} by {named(each)}" for each in whose)
+    parts = f"{', '.join(map(printable, merge.taken))} of " if merge.taken else ""
+    return [f"merged   into {merge.into} as {merge.commit[:12]}" + (f": {parts}{names}" if names else "")]
+
+
+def _lanes(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Put attempts together that follow one another: a try, its retries and who stood in for it."""
+    lanes: list[list[Attempt]] = []
+    for attempt in attempts:
+        before = attempt.retry_of or attempt.fallback_of
+        lane = next((lane for lane in lanes if before and any(each.id == before for each in lane)), None)
+        if lane is None:
+            lanes.append([attempt])
+        else:
+            lane.append(attempt)
+    return lanes
+
+
+def _lane_facts(lane: Sequence[Attempt]) -> str:
+    spent = sum(attempt.seconds for attempt in lane)
+    return f"{_tries(len(lane))}, {seconds(spent)}, {money(total_cost(lane))}"
+
+
+def _tries(count: int) -> str:
+    return "1 try" if count == 1 else f"{count} tries"
+
+
+def _nodes(run: Run) -> list[str]:
+    """Say of each node what became of it: one line each, in the order of the flow."""
+    known = max(len(node.id) for node in run.nodes)
+    lines: list[str] = []
+    for node in run.nodes:
+        shown = next((each for each in node.attempts if each.id == node.winner), None)
+        own = [each for each in node.attempts if each.role != "judge"] or node.attempts
+        last = shown or (own[-1] if own else None)
+        graded = last.evidence.grade if last and last.evidence and last.status == "done" else ""
+        about = [named(last), graded, changes(last) if last.files_changed else ""] if last else []
+        words = [*filter(None, about), *([node.reason] if node.reason and node.status != "done" else [])]
+        line = f"  {node.id:<{known}}  {node.status:<8}  {', '.join(words)}".rstrip()
+        lines.append(one_line_kept(line, width()))
+        if last:
+            missing = uncollected(last.not_collected or (), last.workspace or None)
+            lines += [f"  {'':<{known}}  {'missing':<8}  {each}" for each in missing]
+    attempts = [attempt for node in run.nodes for attempt in node.attempts]
+    done = sum(node.status == "done" for node in run.nodes)
+    tries = f"{len(attempts)} attempts" if len(attempts) != 1 else "1 attempt"
+    facts = f"{done} of {len(run.nodes)} nodes done, {tries}, {seconds(run.seconds)}, {money(run.cost)}"
+    return [f"nodes    {facts}", *lines]
+
+
+def one_line_kept(text: str, most: int) -> str:
+    """Shorten a line without touching its columns."""
+    clean = printable(text)
+    return clean if len(clean) <= most else clean[: max(0, most - 1)] + "…"
+
+
+def next_commands(run: Run, shown: Attempt | None, asked: Sequence[str]) -> str:
+    if run.status in OPEN and run.status != "paused" and asked:
+        return "   ".join((*asked, f"corral stop {run.run}"))
+    if run.status in OPEN and run.reason:
+        return f"corral resume {run.run}   corral stop {run.run}"
+    if run.status == "limited":
+        return f"corral resume {run.run}"
+    if run.status == "over_budget":
+        return "   ".join((*asked, f"corral resume {run.run}"))
+    if run.status in OPEN:
+        return f"corral logs -f {run.run}   corral stop {run.run}"
+    if run.status == "done" and shown and shown.branch:
+        if run.merge.status == "conflict" and asked:
+            return "   ".join((*asked, f"{_look(run)} {run.run}"))
+        if run.merge.status == "merged":
+            return f"corral undo {run.run}"
+        take = f"corral merge {run.run}" if run.merge.into else f"corral merge {run.run} --into BRANCH"
+        return f"{_look(run)} {run.run}   {take}"
+    return f"corral logs {run.run}" + (
+        f"   {_look(run)} {run.run}" if (shown and shown.commit) or run.strategy == "race" else ""
+    )
+
+
+def uncollected(left: Sequence[str], workspace: str | None) -> list[str]:
+    """Say what of an attempt's work is on no branch, and where it is."""
+    lines = [f"not collected: {one_line(line, 300)}" for line in left]
+    return [*lines, f"what is not collected is in {workspace}"] if workspace and lines else lines
+
+
+def _look(run: Run) -> str:
+    return "corral compare" if run.strategy == "race" else "corral diff"
+
+
+def changes(attempt: Attempt) -> str:
+    if not attempt.files_changed:
+        return "nothing"
+    more = len(attempt.files_changed) - 4
+    names = ", ".join(map(printable, attempt.files_changed[:4])) + (f" and {more} more" if more > 0 else "")
+    return f"{names}  +{attempt.insertions} -{attempt.deletions}"
+
+
+def check_words(check: CheckResult) -> str:
+    if check.note:
+        return check.note
+    verdict = "passed" if check.passed else f"FAILED ({check.exit_code})"
+    parts = [verdict, *([tests_words(check.tests)] if check.tests else []), *_compared(check)]
+    return f"{check.command}: {', '.join(parts)}, {'known already' if check.cached else seconds(check.seconds)}"
+
+
+def tests_words(tests: Tally) -> str:
+    """Say how many tests ended how: `12 tests passed, 1 failed`."""
+    counts = ((tests.passed, "passed"), (tests.failed or None, "failed"), (tests.skipped or None, "skipped"))
+    known = [(number, word) for number, word in counts if number is not None]
+    words = [f"{number} {word}" for number, word in known[1:]]
+    first = [f"{known[0][0]} test{'' if known[0][0] == 1 else 's'} {known[0][1]}"] if known else []
+    return ", ".join([*first, *words])
+
+
+def _compared(check: CheckResult) -> list[str]:
+    """Say how it compares with the base."""
+    found = [f"{len(check.new_failures)} new"] if check.new_failures else []
+    found += [f"{len(check.old_failures)} at the base too"] if check.old_failures else []
+    return found + (["flaky"] if check.flaky else [])
+
+
+def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one line for each kind of event
+    """Return one event as a person reads it; None for what only machines care about."""
+    match event:
+        case Said(text):  # marked, so that no agent can pass its words off as ours
+            return "".join(f"\n· {line}" for line in text.strip().splitlines())[1:] or None
+        case CalledTool(tool, shown):
+            return f"> {tool} {shown}".rstrip()
+        case ToolReturned(ok=False, output=output):
+            return f"! {output.strip() or 'the tool failed'}"
+        case ToolReturned() | Changed() | Filled() | Rationed():
+            return None
+        case Rejected(misfits):
+            return f"output not taken: {'; '.join(misfits)}"
+        case Condensed(number, reason):
+            return f"goes on from summary {number}: {reason}"
+        case Started(model=model):
+            return f"started{f' ({model})' if model else ''}"
+        case Spent(usd=None, computed_usd=None):
+            return None
+        case Spent(usd=usd, tokens=tokens, computed_usd=computed):
+            known = f"${usd:.4f}" if usd is not None else f"about ${computed or 0.0:.4f}"
+            return f"spent {known} ({tokens.input} in, {tokens.output} out)"
+        case Asked(question, answer=answer):
+            return f"asks: {question}" + (f" -> {answer}" if answer else "")
+        case Planned(steps):
+            return "plans:" + "".join(f"\n  {MARKS.get(step.status, '-')} {one_line(step.text, 200)}" for step in steps)
+        case Heeded(text):
+            return f"heeds: {text}"
+        case Limited(message, until):
+            back = f" (until {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(until))})" if until else ""
+            return f"limited: {message}{back}"
+        case Ended(ok=True):
+            return "says it is done"
+        case Ended(status="timed_out" | "stopped" as status):
+            return f"was ended: {status}"
+        case Ended(error=error, text=text):
+            return f"failed: {error.kind + ': ' + error.message if error else text}"
+        case Unparsed(line):
+            return f"? {line}"
+        case Noted(text):
+            return f"({text})"
+        case Reported(text, percent):
+            return f"reports{f' ({percent:.0f} %)' if percent else ''}: {text}"
+        case Mailed(to, text):
+            return f"writes to {to}: {text}"
+        case Reached(host, port, allowed, reason):
+            place = host if "/" in host else f"{host}:{port}"
+            return f"({'reached' if allowed else 'was refused'} {place}{'' if allowed else f': {reason}'})"
+        case Checked(check):
+            output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
+            return f"check {check_words(check)}{output}"
+        case Moved(what, state, reason):
+            return f"{what} {state}" + (f": {reason}" if reason else "")
+
+
+def _sandbox(attempt: Attempt) -> str:
+    report = attempt.sandbox
+    return f"sandbox {report.level}" + (", open network" if report.net == "open" else "")

@@ -1,0 +1,153 @@
+"""The tools that only look: status, list, output, result, diff, runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from corral.engine import doctor
+from corral.engine.engine import Engine
+from corral.engine.planning.build_flow import template_names
+from corral.engine.views import run_document
+from corral.frontends.mcp import arguments, money, responses
+from corral.frontends.mcp.act_tools import Told, told_run
+from corral.frontends.mcp.calls import Call
+from corral.model import OPEN, InboxEntry
+
+STRATEGIES = ("single", "multi", "parallel", "race", "auto")
+MOST_TASK = 200
+
+
+async def status(call: Call, asked: arguments.Standing) -> Told:
+    run = call.engine.show(asked.run) if asked.run else None
+    waiting = [entry for entry in call.engine.inbox.entries() if run is None or entry.run == run.run]
+    found = await doctor.examine(call.engine)
+    usable = tuple(agent.name for agent in found.agents if agent.program)
+    day, month = money.spent(call.engine)
+    preferred = call.engine.settings.load(Path()).defaults.agent or "claude"
+    return Told(
+        responses.Standing(
+            available_runtimes=usable,
+            available_strategies=STRATEGIES,
+            preferred_runtime=preferred,
+            daily_spending=day,
+            monthly_spending=month,
+            is_mcp_mode=True,
+            sandbox=found.sandbox.level,
+            open=tuple(line for line in lines(call.engine, 1000) if line.status in OPEN),
+            waiting=tuple(InboxEntry.of(entry) for entry in waiting),
+            run=run,
+        )
+    )
+
+
+async def runtimes(call: Call, _: arguments.Nothing) -> Told:
+    found = await doctor.examine(call.engine)
+    return Told(
+        responses.Runtimes(runtimes=found.agents, sandbox=found.sandbox.level, flows=tuple(template_names())),
+        words="" if found.ok else "nothing can run here yet: see `remedy`, or `corral doctor`",
+    )
+
+
+def lines(engine: Engine, most: int) -> list[responses.Line]:
+    """Return runs as a listing shows them, newest first."""
+    return [
+        responses.Line(
+            run=line.run,
+            status=line.status,
+            reason=run_document.ORPHANED
+            if line.status in run_document.DRIVEN and run_document.orphaned(line.owner)
+            else line.reason,
+            task=line.task[:MOST_TASK],
+            repo=line.repo,
+            strategy=line.strategy,
+            agents=line.agents,
+            started=run_document.moment(line.created),
+            cost_usd=line.usd,
+        )
+        for line in engine.history.runs(most)
+    ]
+
+
+async def listing(call: Call, asked: arguments.Listing) -> Told:
+    most = 1_000_000 if asked.status else asked.limit
+    found = [line for line in lines(call.engine, most) if not asked.status or line.status in asked.status]
+    return Told(responses.Lines(runs=tuple(found[: asked.limit])))
+
+
+async def output(call: Call, asked: arguments.Output) -> Told:
+    run = call.engine.show(asked.run)
+    found = _events(call.engine, run.run, asked)
+    if not found.events and asked.wait:
+        await call.for_a_while(run.run, asked.wait, asked.since)
+        found = _events(call.engine, run.run, asked)
+    return Told(found)
+
+
+def _events(engine: Engine, run: str, asked: arguments.Output) -> responses.Events:
+    fits = fitting(asked.filter)
+    events: list[dict[str, Any]] = []
+    last, more = asked.since, False
+    for stored in engine.history.events(run, asked.since):
+        if len(events) >= asked.limit:
+            more = True
+            break
+        last = stored.seq
+        body: dict[str, Any] = msgspec.json.decode(stored.body)
+        if (not asked.types or body["type"] in asked.types) and fits(stored.body.decode(errors="replace")):
+            events.append(responses.event(stored, body))
+    return responses.Events(run=run, status=engine.show(run).status, events=tuple(events), next=last, more=more)
+
+
+def fitting(words: str) -> Callable[[str], bool]:
+    """Return what finds words: `a|b` is either, `a.*b` is a before b. No pattern can make it slow."""
+    ways = [[piece for piece in way.lower().split(".*") if piece] for way in words.split("|")]
+
+    def fits(text: str) -> bool:
+        low = text.lower()
+        return any(_in_order(low, way) for way in ways)
+
+    return fits
+
+
+def _in_order(text: str, pieces: list[str]) -> bool:
+    place = 0
+    for piece in pieces:
+        found = text.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True
+
+
+async def result(call: Call, asked: arguments.Result) -> Told:
+    run = call.engine.show(asked.run)
+    if asked.wait and run.status in OPEN:
+        await call.for_a_while(run.run, asked.wait)
+        run = call.engine.show(run.run)
+    return told_run(call, await call.engine.merges.told(run))
+
+
+async def diff(call: Call, asked: arguments.Diff) -> Told:
+    attempt = call.engine.work.changed_by(asked.run, asked.attempt or None)
+    kept, size = bytearray(), 0
+
+    def take(chunk: bytes) -> None:
+        nonlocal size
+        size += len(chunk)
+        kept.extend(chunk[: max(0, asked.limit - len(kept))])
+
+    await call.engine.work.diff(asked.run, attempt.id, take)
+    return Told(
+        responses.Patch(
+            run=call.engine.show(asked.run).run,
+            attempt=attempt.id,
+            commit=attempt.commit,
+            diff=kept.decode(errors="replace"),
+            cut=size > len(kept),
+            bytes=size,
+        )
+    )

@@ -1,0 +1,122 @@
+"""What tools give: the run document, or one of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from corral.engine.doctor import AgentReport
+from corral.engine.views import run_document
+from corral.model import InboxEntry, Run, Status
+from corral.model.events import Stored
+from corral.model.merge import Preview
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How everything stands."""
+
+    available_runtimes: tuple[str, ...]
+    available_strategies: tuple[str, ...]
+    preferred_runtime: str
+    daily_spending: float
+    monthly_spending: float
+    is_mcp_mode: bool
+    sandbox: str
+    open: tuple[Line, ...]  #: runs that are not over
+    waiting: tuple[InboxEntry, ...]  #: engine_answer takes a person's word for each
+    run: Run | None = None  #: the one that was asked for
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A run as a listing shows it."""
+
+    run: str
+    status: Status
+    reason: str | None
+    task: str
+    repo: str
+    strategy: str
+    agents: tuple[str, ...]
+    started: str
+    cost_usd: float | None
+
+
+class Lines(Struct, frozen=True, kw_only=True):
+    runs: tuple[Line, ...]
+
+
+def event(stored: Stored, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what happened as `corral logs --json` prints it: `type` and what belongs to it beside when and where."""
+    at = run_document.moment(stored.at)
+    return {"seq": stored.seq, "at": at, "node": stored.node, "attempt": stored.attempt, **body}
+
+
+class Events(Struct, frozen=True, kw_only=True):
+    run: str
+    status: Status
+    events: tuple[dict[str, Any], ...]  #: each with seq, at, node, attempt, type, and what belongs to that type
+    next: int  #: for `since`
+    more: bool  #: there is more already
+
+
+class Patch(Struct, frozen=True, kw_only=True):
+    run: str
+    attempt: str
+    commit: str | None
+    diff: str
+    cut: bool  #: it is longer than was asked for
+    bytes: int  #: how long it is in all
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """What became of what was said to a run."""
+
+    run: str
+    outcome: str
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """A flow that was checked."""
+
+    ok: bool
+    name: str
+    nodes: tuple[str, ...]
+    mistakes: tuple[str, ...]
+
+
+class Previewed(Struct, frozen=True, kw_only=True):
+    """What a merge would do."""
+
+    preview: Preview
+
+
+class Runtimes(Struct, frozen=True, kw_only=True):
+    runtimes: tuple[AgentReport, ...]
+    sandbox: str
+    flows: tuple[str, ...]  #: templates of flows: `corral flow new NAME`
+
+
+class Limit(Struct, frozen=True, kw_only=True):
+    """A limit of money, and who set it."""
+
+    window: str
+    usd: float
+    agent: str | None
+    repo: str | None
+    spent_usd: float | None
+    held_usd: float | None
+    by: str
+
+
+class Money(Struct, frozen=True, kw_only=True):
+    daily_tokens: int
+    daily_spending: float
+    daily_held: float
+    daily_limit: float | None
+    monthly_tokens: int
+    monthly_spending: float
+    monthly_held: float
+    monthly_limit: float | None
+    limits: tuple[Limit, ...]
+    outcome: str

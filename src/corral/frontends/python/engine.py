@@ -1,0 +1,159 @@
+"""The engine for programs: tasks and flows carried out in this process, watched, kept or taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
+
+from corral.attempt.run_events import Listener
+from corral.engine.engine import Engine as Inner
+from corral.engine.views.compare import Comparison
+from corral.engine.views.evidence import EvidenceView
+from corral.frontends.python.tasks import Going, Wanted, request
+from corral.model import Entry, Run
+from corral.model.events import Heard, Stored
+from corral.model.merge import MergeRequest, Preview, Strategy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+BY = "a program"
+
+
+class Engine:
+    """The same engine as the command line's, with the same runs: `async with corral.Engine() as engine`.
+
+    What it was told to start and is not over when the block ends is stopped, and its work is kept.
+    """
+
+    def __init__(self, home: str | Path | None = None) -> None:
+        self._inner = Inner(Path(home) if home is not None else None)
+        self._going: dict[str, asyncio.Task[Run]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop what goes on here, and let go of the store."""
+        if any(not task.done() for task in self._going.values()):
+            self._inner.drives.stop("the program that started it has ended")
+        await asyncio.gather(*self._going.values(), return_exceptions=True)
+        self._inner.close()
+
+    # --- begin
+
+    async def run(
+        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]
+    ) -> Run:
+        """Carry a task or a flow out and return its run document, whatever became of it: see its `status`.
+
+        What is wrong with the request raises `corral.model.errors.BadRequest` before anything is started.
+        """
+        return await self.wait(await self.start(wanted, repo, listen, **going))
+
+    async def start(
+        self, wanted: Wanted, repo: str | Path = ".", listen: Listener | None = None, **going: Unpack[Going]
+    ) -> str:
+        """Begin a task or a flow and return its run, which goes on in this process; see `events`, `wait`, `stop`."""
+        run = await self._inner.submit(request(wanted, repo, going))
+        self._going[run] = asyncio.create_task(self._inner.drive(run, listen or _nobody))
+        return run
+
+    async def resume(self, run: str, listen: Listener | None = None) -> Run:
+        """Go on with a run that was cut off, or waits; return it when that is over."""
+        return await self._inner.resume(run, listen or _nobody)
+
+    async def wait(self, run: str) -> Run:
+        """Return a run once it is over, or waits for a person."""
+        found = self._inner.find(run)
+        if task := self._going.get(found):
+            return await asyncio.shield(task)
+        async with aclosing(self._inner.history.watch(found)) as news:
+            async for _ in news:
+                pass
+        return self.show(found)
+
+    # --- look
+
+    def show(self, run: str) -> Run:
+        """Return the document of a run: by its id, the beginning of one, or `@last`."""
+        return self._inner.show(run)
+
+    def runs(self, most: int = 50) -> list[Run]:
+        """Return the newest runs, newest first."""
+        return [self._inner.show(line.run) for line in self._inner.history.runs(most)]
+
+    async def events(self, run: str, after: int = 0) -> AsyncIterator[Stored]:
+        """Yield what happens in a run, from the first event (or after a sequence) until it is over."""
+        async with aclosing(self._inner.history.watch(run, after)) as news:
+            async for new in news:
+                for stored in new:
+                    yield stored
+
+    async def diff(self, run: str, attempt: str | None = None) -> str:
+        """Return the change of a run, or of one attempt, as a patch."""
+        parts: list[bytes] = []
+        await self._inner.work.diff(run, attempt, parts.append)
+        return b"".join(parts).decode(errors="replace")
+
+    def compare(self, run: str) -> Comparison:
+        """Return the attempts of a run side by side."""
+        return self._inner.work.compare(run)
+
+    def evidence(self, run: str = "@last", attempt: str | None = None) -> EvidenceView:
+        """Return how the result of a run was checked: its winner's, or that of one attempt."""
+        return self._inner.work.evidence(run, attempt)
+
+    def inbox(self) -> list[Entry]:
+        """Return what waits for a person."""
+        return self._inner.inbox.entries()
+
+    # --- act
+
+    async def stop(self, run: str) -> Run:
+        """Stop a run, whoever drives it; its work is kept."""
+        return await self._inner.stop(run, BY)
+
+    async def steer(self, run: str, text: str) -> str:
+        """Tell the agents of a run something while they work; return what became of it, in words."""
+        return await self._inner.control.steer(run, text, BY)
+
+    async def answer(self, entry: str, text: str) -> Entry:
+        """Answer what waits for a person."""
+        return await self._inner.inbox.answer(entry, text, BY)
+
+    async def preview(self, run: str, *, into: str | None = None, strategy: Strategy = "auto") -> Preview:
+        """Say what a merge would do; nothing is changed."""
+        return await self._inner.merges.preview(MergeRequest(run=self._inner.find(run), into=into, strategy=strategy))
+
+    async def merge(self, run: str, *, into: str | None = None, strategy: Strategy = "auto") -> Run:
+        """Land a run; where it is in conflict nothing was moved, and `merge.status` says so."""
+        name = self._inner.find(run)
+        await self._inner.merges.merge(MergeRequest(run=name, into=into, strategy=strategy))
+        return self._inner.show(name)
+
+    async def undo(self, run: str) -> Run:
+        """Take back the last merge of a run: refs and files are exactly as they were."""
+        name = self._inner.find(run)
+        await self._inner.merges.undo(name, Path(self._inner.show(name).repo), _unsaid)
+        return self._inner.show(name)
+
+    def stop_all(self, why: str) -> None:
+        """Stop everything that this engine drives, now."""
+        self._inner.drives.stop(why)
+
+
+def _nobody(_: Heard) -> None:
+    """Listen to nothing."""
+
+
+def _unsaid(_: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,49 @@
+"""`corral ls`, the plain one: asked again and again, so it loads no more than it needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from corral.engine.engine import Engine
+from corral.engine.views import run_document
+from corral.engine.views.history import RunLine
+from corral.frontends.columns import ago, table
+
+USUAL = 30
+HEAD = ("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK")
+NONE = 'no run yet; start one: corral run "what is to be done"'
+
+
+def show() -> None:
+    """Print the newest runs."""
+    opened = Engine()
+    try:
+        lines = opened.history.runs(USUAL)
+    finally:
+        opened.close()
+    print(lined_up(lines) if lines else NONE, file=sys.stdout if lines else sys.stderr, flush=True)
+
+
+def lined_up(lines: Sequence[RunLine]) -> str:
+    """Return runs as a table."""
+    rows = [
+        (
+            line.run,
+            _status(line),
+            ago(line.created),
+            "-" if line.usd is None else f"${line.usd:.2f}",
+            ",".join(line.agents) or "-",
+            line.task,
+        )
+        for line in lines
+    ]
+    return "\n".join(table(HEAD, rows))
+
+
+def _status(line: RunLine) -> str:
+    if line.answered:
+        return "answered"
+    if line.status == "done" and line.grade and line.grade != "unchecked":
+        return f"done, {line.grade}"
+    return "orphaned" if run_document.lost(line.status, line.owner) else line.status

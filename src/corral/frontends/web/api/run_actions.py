@@ -1,0 +1,220 @@
+"""What is done to a run: stop, resume, steer, look at its change, merge it, take that back."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from corral.engine.merge import pick_files
+from corral.engine.views.compare import Comparison
+from corral.engine.views.evidence import EvidenceView
+from corral.frontends.web import policy
+from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer
+from corral.frontends.web.api.rows import Told
+from corral.frontends.web.app_state import Here, Site
+from corral.frontends.web.auth import Lander, Reader, Runner
+from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.model import Receipt, Run
+from corral.model.errors import NotFound
+from corral.model.merge import Hunks, MergeRequest, Preview
+from corral.model.server import Diff
+
+router = APIRouter(tags=["runs"])
+MOST_PATCH = 2 << 20
+Attempt = Annotated[str | None, Query(max_length=100, description="Its id or number; else the winner's.")]
+
+
+@router.post("/runs/{run}/stop", responses=gives(Run))
+async def stop(run: str, site: Here, caller: Runner) -> Response:
+    """Stop a run, whoever drives it; wait until it is over and its work is saved."""
+    return answer(await site.engine.stop(run, caller.by))
+
+
+@router.post("/runs/{run}/pause", responses=gives(Told), openapi_extra=takes(OfNode, required=False))
+async def pause(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Let a run, or one node of it, rest; what is at work ends so that it can be gone on with."""
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    return answer(Told(run=name, answer=await site.engine.control.pause(name, wanted.node, caller.by)))
+
+
+@router.post(
+    "/runs/{run}/resume", status_code=202, responses=gives(Run, 202, "It goes on."),
+    openapi_extra=takes(OfNode, required=False),
+)  # fmt: skip
+async def resume(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Go on with a run that was paused or parked, or whose process is gone, or with a paused node of one."""
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    if wanted.node is not None and site.engine.driven(name):
+        await site.engine.control.unpause(name, wanted.node, caller.by)
+    else:
+        await site.foreman.begin(name, partial(site.engine.resume, name))
+    return answer(site.engine.show(name), 202)
+
+
+@router.post(
+    "/runs/{run}/retry", status_code=202, responses=gives(Run, 202, "It is done again."),
+    openapi_extra=takes(OfNode, required=False),
+)  # fmt: skip
+async def retry(run: str, request: Request, site: Here, _: Runner) -> Response:
+    """Do again what did not get done: one node and all after it, or all nodes that failed."""
+    wanted, name = await body(request, OfNode, required=False), site.engine.find(run)
+    _check_node(site, name, wanted.node)
+    await site.foreman.begin(name, lambda listen: site.engine.retry(name, wanted.node, listen, _unsaid))
+    return answer(site.engine.show(name), 202)
+
+
+def _check_node(site: Site, run: str, node: str | None) -> None:
+    known = [each.id for each in site.engine.show(run).nodes]
+    if node is not None and node not in known:
+        raise NotFound(f"run {run} has no node `{node}`", hint="it has: " + ", ".join(known[:20]))
+
+
+@router.post("/runs/{run}/steer", responses=gives(Told), openapi_extra=takes(Steer))
+async def steer(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Tell the agents of a run something while they work; the answer says what became of it."""
+    wanted = await body(request, Steer)
+    name = site.engine.find(run)
+    return answer(Told(run=name, answer=await site.engine.control.steer(name, wanted.text, caller.by)))
+
+
+@router.post("/runs/{run}/condense", responses=gives(Told))
+async def condense(run: str, site: Here, caller: Runner) -> Response:
+    """Have the agents of a run go on in fresh sessions, from summaries of their work."""
+    name = site.engine.find(run)
+    return answer(Told(run=name, answer=await site.engine.control.condense(name, caller.by)))
+
+
+@router.get("/runs/{run}/diff", responses=gives(Diff))
+async def diff(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show the change of a run as a patch, cut where it is very long; `diff.patch` has all of it."""
+    chosen = site.engine.work.changed_by(run, attempt)
+    parts: list[bytes] = []
+    size = 0
+
+    def take(chunk: bytes) -> None:
+        nonlocal size
+        if size < MOST_PATCH:
+            parts.append(chunk[: MOST_PATCH - size])
+        size += len(chunk)
+
+    await site.engine.work.diff(run, attempt, take)
+    return answer(
+        Diff(
+            attempt=chosen.id,
+            commit=chosen.commit,
+            files_changed=chosen.files_changed,
+            insertions=chosen.insertions,
+            deletions=chosen.deletions,
+            patch=b"".join(parts).decode(errors="replace"),
+            cut=size > MOST_PATCH,
+        )
+    )
+
+
+@router.get("/runs/{run}/diff.patch", responses={200: {"description": "A patch.", "content": {"text/x-patch": {}}}})
+async def patch(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Give the change of a run as a patch for `git apply`."""
+    site.engine.work.changed_by(run, attempt)
+    parts: list[bytes] = []
+    await site.engine.work.diff(run, attempt, parts.append)
+    return StreamingResponse(iter(parts), media_type="text/x-patch; charset=utf-8")
+
+
+@router.get("/runs/{run}/hunks", responses=gives(list[Hunks]))
+async def hunks(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show the changes of all attempts, or of one, in numbered hunks; `take` of a merge names them: `a.py#1,3`."""
+    return answer(await site.engine.merges.hunks(run, attempt))
+
+
+@router.get("/runs/{run}/compare", responses=gives(Comparison))
+async def compare(run: str, site: Here, _: Reader) -> Response:
+    """Put the attempts of a run side by side, each at the place it took."""
+    return answer(site.engine.work.compare(run))
+
+
+@router.post("/runs/{run}/choose", responses=gives(Run), openapi_extra=takes(Choice))
+async def choose(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Make an attempt the winner of its node: a person's word counts more than the engine's."""
+    wanted = await body(request, Choice)
+    caller.needs(site.engine.inbox.choosing_needs(site.engine.find(run)))
+    return answer(await site.engine.work.choose(run, wanted.attempt, caller.by))
+
+
+@router.get("/runs/{run}/evidence", responses=gives(EvidenceView))
+async def evidence(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show how a result was checked: its grade and reasons, trees, runs, tests before and after, doubts."""
+    return answer(site.engine.work.evidence(run, attempt))
+
+
+@router.get("/runs/{run}/receipt", responses=gives(Receipt))
+async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> Response:
+    """Show what was proven, and by what."""
+    return answer(site.engine.work.receipt(run, attempt))
+
+
+# --- keep or take back
+
+
+@router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(Landing, required=False))
+async def preview(run: str, request: Request, site: Here, _: Reader) -> Response:
+    """Say what a merge would do; nothing is changed."""
+    return answer(
+        await site.engine.merges.preview(_request(site.engine.find(run), await body(request, Landing, required=False)))
+    )
+
+
+@router.post(
+    "/runs/{run}/merge",
+    responses={**gives(Run), **gives(Run, 409, "In conflict: nothing was moved; the run document names the files.")},
+    openapi_extra=takes(Landing, required=False),
+)
+async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
+    """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
+    name, wanted = site.engine.find(run), await body(request, Landing, required=False)
+    if wanted.resolve_with is not None:
+        caller.needs("run")
+    record = await site.engine.merges.merge(_request(name, wanted), _unsaid)
+    return answer(site.engine.show(name), 409 if record.state == "conflict" else 200)
+
+
+@router.delete("/runs/{run}/merge", responses=gives(Run))
+async def abort(run: str, site: Here, _: Lander) -> Response:
+    """Give up a merge that is in conflict."""
+    return answer(site.engine.merges.abort(run))
+
+
+@router.post("/runs/{run}/undo", responses=gives(Run))
+async def undo(run: str, site: Here, _: Lander) -> Response:
+    """Take back the last merge of a run: refs and files are exactly as they were."""
+    name = site.engine.find(run)
+    folder = Path(site.engine.show(name).repo)
+    await site.engine.merges.undo(name, folder, _unsaid)
+    return answer(site.engine.show(name))
+
+
+def _request(run: str, wanted: Landing) -> MergeRequest:
+    policy.branch(wanted.into)
+    policy.relative((*wanted.take, *wanted.resolve))
+    return MergeRequest(
+        run=run,
+        strategy=wanted.strategy,
+        into=wanted.into,
+        pick=wanted.pick,
+        take=tuple(pick_files.asked(path, who) for path, who in wanted.take.items()),
+        resolve=tuple(wanted.resolve.items()),
+        resolve_with=wanted.resolve_with,
+        tries=wanted.tries,
+        autostash=wanted.autostash,
+        checks=wanted.checks,
+    )
+
+
+def _unsaid(_: object) -> None:
+    """Say nothing: the answer tells it."""

@@ -1,0 +1,90 @@
+"""Merges that go on in this server, whether or not somebody still looks at the page that asked for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from msgspec import Struct, field
+
+from corral.engine.engine import Engine
+from corral.frontends.web.problems import Refused
+from corral.model.errors import CorralError
+from corral.model.events import Noted
+from corral.model.merge import MergeRequest
+
+AT_ONCE_SECONDS = 1.0  #: what is over by then needs no screen that follows it
+MOST_KEPT = 200  #: that are remembered
+
+
+class Landing(Struct, kw_only=True):
+    """A merge that this server was asked for, for as long as it remembers."""
+
+    agent: str = ""  #: that settles its conflicts
+    began: float
+    said: list[str] = field(default_factory=list[str])
+    state: str = ""  #: in which it has ended
+    trouble: CorralError | None = None
+    over: bool = False
+
+
+class Landings:
+    """What one server lands."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, Landing] = {}
+        self._going: dict[str, asyncio.Task[None]] = {}
+
+    def of(self, run: str) -> Landing | None:
+        return self._known.get(run)
+
+    async def begin(self, request: MergeRequest) -> Landing:
+        """Start a merge; return when it is over, or after a moment. What speaks against it by then is raised."""
+        run = request.run
+        if run in self._going:
+            raise Refused(409, "merging", "a merge of this run goes on already", hint="its screen shows how far it is")
+        while len(self._known) >= MOST_KEPT:
+            del self._known[next(iter(self._known))]
+        landing = self._known[run] = Landing(agent=request.resolve_with or "", began=time.time())
+        task = self._going[run] = asyncio.create_task(self._land(request, landing))
+        await asyncio.wait((task,), timeout=AT_ONCE_SECONDS)
+        if landing.trouble and landing.over and not landing.agent:
+            self._known.pop(run, None)  # told at once: nobody has to be told again
+            raise landing.trouble
+        return landing
+
+    async def _land(self, request: MergeRequest, landing: Landing) -> None:
+        def say(words: str) -> None:
+            landing.said.append(words)
+            self._note(request.run, words)
+
+        try:
+            record = await self._engine.merges.merge(request, say)
+            landing.state = record.state
+            if landing.agent:
+                landing.said.append("settled and merged" if record.state == "merged" else "it is left to you")
+        except CorralError as error:
+            landing.trouble = error
+        except Exception as error:  # noqa: BLE001 -- whoever looks must be told, also of what nobody foresaw
+            landing.trouble = CorralError(f"{type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            landing.trouble = CorralError("the server was ended meanwhile", hint="merge it again: nothing is half done")
+            raise
+        finally:
+            landing.over = True
+            self._going.pop(request.run, None)
+            if landing.trouble:
+                self._note(request.run, f"not merged: {str(landing.trouble).partition(chr(10))[0]}")
+
+    def _note(self, run: str, words: str) -> None:
+        """Write it into the log of the run: so whoever watches hears of it at once."""
+        self._engine.store.note(run, Noted(words), at=time.time())
+        self._engine.store.flush()
+
+    async def close(self) -> None:
+        """Leave what goes on as after a crash: the next merge ends or forgets what was begun."""
+        going = list(self._going.values())
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""ACT: where attempts run."""

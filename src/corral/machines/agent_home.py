@@ -1,0 +1,55 @@
+"""What lies in an agent's home: its files, the task's skills, what was handed on, a copy of its login."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.machines.resolved_agent import Outfit
+from corral.model.flow import Task
+from corral.world import files_without_links
+from corral.world.workspace import checkout
+
+if TYPE_CHECKING:
+    from corral.machines.host import Host
+
+MOST_SKILL_FILE = 64 << 20
+
+
+def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
+    """Lay files into HOME, and a copy of the login beside them."""
+    for name, content in {**_skills(host.task), **_handed(host.task), **files}.items():
+        checkout.write_below(home, name, io.BytesIO(content), host.owner)
+    for name in dressed.agent.facts.login:  # the login alone, never the person's own folder
+        source = dressed.login_file(name)
+        if source is None:
+            checkout.remove_below(home, name)  # one of another account may lie there
+        else:
+            host.logins.append(name)
+            checkout.write_below(home, name, io.BytesIO(source.read_bytes()), host.owner)
+
+
+def put(host: Host, folder: Path, name: str, content: bytes) -> None:
+    """Lay something into the agent's HOME, without secrets."""
+    checkout.write_below(folder / "home", name, io.BytesIO(host.redactor.data(content)), host.owner)
+
+
+def forget_logins(host: Host, folder: Path) -> None:
+    """Take a person's login out of a workspace that stays."""
+    for name in host.logins:
+        checkout.remove_below(folder / "home", name)
+
+
+def _skills(task: Task) -> dict[str, bytes]:
+    """Return the files of the task's skills, as they are to lie in HOME."""
+    found: dict[str, bytes] = {}
+    for name, place in task.skills:
+        for file, content in files_without_links.files(Path(place), MOST_SKILL_FILE):
+            found[f"skills/{name}/{file}"] = content
+    return found
+
+
+def _handed(task: Task) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in task.handed}

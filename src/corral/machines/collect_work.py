@@ -1,0 +1,162 @@
+"""What an agent's workspace holds is kept: from time to time while it works, and whole at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from corral.model.errors import CorralError
+from corral.model.flow import Task
+from corral.rules.text import names
+from corral.world.git import collect as collecting
+from corral.world.git import snapshots
+from corral.world.git.collect import Taken
+from corral.world.process import TooSlow
+from corral.world.workspace import checkout
+from corral.world.workspace.checkout import Workspace
+
+if TYPE_CHECKING:
+    from corral.machines.host import Host
+
+#: The agent's own settings may name programs that never end; its identity is in its .git.
+NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
+
+
+async def snapshot(host: Host, made: Workspace) -> str | None:
+    """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
+    place = made.tree.parent / "snap"
+    place.mkdir(mode=0o700, exist_ok=True)
+    box = host.boxes.box(made, made.tree.parent, writable=(place,))
+    box = structs.replace(box, file_mb=None, cpu_seconds=None, processes=None)  # its user may have too many already
+    async with host.snapping:
+        snapshots.prepare(made, place, host.owner)
+        await host.boxes.aside(snapshots.command(place, host.base), box, "be kept")
+        async with host.repository_lock():
+            return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
+
+
+async def before_end(host: Host, made: Workspace) -> None:
+    """Keep what is there before the agent hears that it is to end: it may throw its work away then."""
+    with contextlib.suppress(CorralError, OSError, TimeoutError):
+        async with asyncio.timeout(KEEP_SECONDS):
+            await snapshot(host, made)
+
+
+@contextlib.asynccontextmanager
+async def keeping(host: Host, made: Workspace) -> AsyncGenerator[None]:
+    """Make snapshots from time to time; one that fails is no reason to stop the agent."""
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(host.plan.setup.snapshot_seconds)
+            with contextlib.suppress(CorralError, OSError):
+                await snapshot(host, made)
+
+    going = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+
+
+async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
+    """Take all the agent's work into the repository; where its own history cannot be taken, its files alone.
+
+    Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
+    its files by a git that reads nothing of the agent's .git.
+    """
+    made, out = checkout.made_before(folder / "work"), folder / "out"
+    references = [names.hidden_ref(host.attempt), "refs/heads/" + names.branch(run, node, host.attempt)]
+    troubles: list[CorralError | OSError] = []
+    if (out / "done").exists() and (out / "work.bundle").exists():
+        try:
+            taken = await _take(host, made, out, references)
+            if taken.commit or taken.saved:  # an agent can write a bundle that holds nothing
+                return taken
+        except (CorralError, OSError) as error:
+            troubles.append(error)
+    try:
+        await _collect_alone(host, made, out)
+        return await _take(host, made, out, references)
+    except (CorralError, OSError) as error:
+        troubles.append(error)
+    first = troubles[0]
+    if _out_of_space(first):
+        raise first
+    try:
+        return await _files_alone(host, made, references, str(first))
+    except (CorralError, OSError) as error:
+        raise first from error
+
+
+async def _take(host: Host, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
+    async with host.repository_lock():
+        taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
+    return structs.replace(taken, left=collecting.left_out(out))
+
+
+async def _collect_alone(host: Host, made: Workspace, out: Path) -> None:
+    """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
+    await checkout.mend(host.repository, host.base, made.tree, host.attempt, host.owner)
+    command = collecting.collect_command(made, message(host), host.base, emptied(out))
+    await _aside(host, made, command, out)
+
+
+async def _files_alone(host: Host, made: Workspace, references: Sequence[str], reason: str) -> Taken:
+    """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
+    place = made.tree.parent / "files"
+    await checkout.remove(place)
+    place.mkdir(mode=0o700)
+    snapshots.prepare(made, place, host.owner, alone=True)
+    await _aside(host, structs.replace(made, modules=()), snapshots.files_command(place, host.base), place)
+    left = (f"its own commits, its files alone were: {reason}", *collecting.left_out(place))
+    async with host.repository_lock():
+        commit = await snapshots.take_files(host.repository, place, references, host.base)
+    if commit is None:
+        raise CorralError(reason)
+    return Taken(commit, left=left)
+
+
+async def _aside(host: Host, made: Workspace, command: list[str], place: Path) -> None:
+    box = host.boxes.box(made, place.parent, writable=(place,), env=NO_SETTINGS)
+    there = {name: tuple(path for path in getattr(box, name) if path.exists()) for name in ("pinned", "guarded")}
+    box = structs.replace(box, file_mb=None, cpu_seconds=None, **there)
+    seconds = host.plan.setup.collect_seconds  # a limit of its own: the agent's time is over by then
+    try:
+        await host.boxes.aside(command, box, "be collected", seconds)
+    except TooSlow as slow:
+        hint = "allow more time with `collect` in [workspace], as in `5m`"
+        raise TooSlow(f"{slow}; {hint}", hint=hint) from slow
+
+
+def _out_of_space(error: Exception) -> bool:
+    return "No space left" in str(error)
+
+
+def message(host: Host) -> str:
+    """Return what the commit of the work says."""
+    return f"{_subject(host.task)}\n\nCorral-Attempt: {host.attempt}\n"
+
+
+def emptied(out: Path) -> Path:
+    """Return a folder without what an earlier collection left in it."""
+    for file in out.iterdir():
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+    return out
+
+
+def _subject(task: Task) -> str:
+    first = task.prompt.strip().splitlines()[0]
+    return first if len(first) <= 72 else first[:69] + "..."

@@ -1,0 +1,84 @@
+"""Big outputs as files beside the store: the raw lines of an agent, its prompt, what a check printed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from corral.rules.text.redact import Redactor
+
+MOST_LOG = 256 << 20
+CUT = b"\n[corral: the log is cut here]\n"
+
+
+class Log:
+    """An append-only file that stops growing at MOST_LOG."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("ab")
+        self._size = self._file.tell()
+
+    def write(self, chunk: bytes) -> None:
+        if self._size >= MOST_LOG:
+            return
+        self._file.write(chunk[: MOST_LOG - self._size])
+        self._size += len(chunk)
+        if self._size >= MOST_LOG:
+            self._file.write(CUT)
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        """How much was written, also what was cut."""
+        return self._size
+
+
+class Pace:
+    """When its lines came: how many, and seconds since the start, for each chunk. A recording is played by it."""
+
+    def __init__(self, path: Path) -> None:
+        self._log, self._started = Log(path), time.monotonic()
+
+    def heard(self, count: int) -> None:
+        if count:
+            self._log.write(b"%.3f %d\n" % (time.monotonic() - self._started, count))
+
+    def close(self) -> None:
+        self._log.close()
+
+
+class CleanLog:
+    """A log without secrets."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._log, self._stream = Log(path), redactor.stream()
+
+    def write(self, chunk: bytes) -> None:
+        self._log.write(self._stream.feed(chunk))
+
+    def close(self) -> None:
+        self._log.write(self._stream.close())
+        self._log.close()
+
+    @property
+    def size(self) -> int:
+        return self._log.size
+
+
+class Tail:
+    """The last few thousand bytes of something long."""
+
+    def __init__(self, most: int = 8000) -> None:
+        self._most, self._kept = most, bytearray()
+
+    def write(self, chunk: bytes) -> None:
+        self._kept += chunk[-self._most :]
+        if len(self._kept) > 2 * self._most:  # not each time: what is kept may be long
+            del self._kept[: -self._most]
+
+    def text(self, most: int | None = None) -> str:
+        return self._kept[-min(most or self._most, self._most) :].decode(errors="replace")

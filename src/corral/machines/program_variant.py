@@ -1,0 +1,50 @@
+"""Which of two programs of one name is installed: asked once, remembered for that very file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from corral import agents
+from corral.machines.resolved_agent import Outfit
+from corral.model.errors import CorralError
+from corral.world import process
+from corral.world.process import Start
+
+SECONDS = 30.0
+
+
+async def as_installed(dressed: Outfit, state: Path) -> Outfit:
+    """Return the agent, set up for the program that is really there."""
+    form = dressed.agent.facts.form
+    if form is None or form.otherwise[0] in dressed.profile.settings:
+        return dressed
+    program = dressed.program(dressed.profile.program or dressed.agent.facts.programs[0])
+    if await _has_sign(program, form.ask, form.sign, state / "forms.json"):
+        return dressed
+    profile = structs.replace(
+        dressed.profile, settings={**dressed.profile.settings, form.otherwise[0]: form.otherwise[1]}
+    )
+    return structs.replace(dressed, agent=agents.find(dressed.name, {dressed.name: profile}), profile=profile)
+
+
+async def _has_sign(program: Path, ask: tuple[str, ...], sign: str, cache: Path) -> bool:
+    key = f"{program.resolve()} {program.stat().st_mtime_ns} {sign}"
+    known: dict[str, bool] = {}
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        known = msgspec.json.decode(cache.read_bytes(), type=dict[str, bool])
+    if key in known:
+        return known[key]
+    try:
+        env = {"PATH": os.environ.get("PATH", ""), "HOME": str(cache.parent), "NO_COLOR": "1"}
+        told = await process.run(Start(argv=[str(program), *ask], env=env), timeout=SECONDS)
+    except CorralError:
+        return True  # it cannot say: it is taken for the usual one, and its own failure will tell
+    answer = sign.encode() in told.out + told.err
+    with contextlib.suppress(OSError):
+        cache.write_bytes(msgspec.json.encode({**known, key: answer}))
+    return answer

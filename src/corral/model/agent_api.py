@@ -1,0 +1,222 @@
+"""What passes between the engine and an agent's file: what is known of it, what it is asked, what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from corral.model.flow import Grade
+
+Method = Literal["cli", "acp", "api"]
+
+
+class AgentProfile(Struct, frozen=True, kw_only=True):
+    """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
+
+    like: str | None = None  #: the known agent that this one is, but for what is said here
+    method: Method | None = None  #: how it is driven, where there are several ways
+    program: str | None = None
+    model: str | None = None
+    models: Mapping[Grade, str] = field(default_factory=dict[Grade, str])  #: where `auto` chose the agent: by grade
+    env: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    hosts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  #: of its provider's API, as `METHOD /path`: they pass with its key too
+    command: tuple[str, ...] = ()
+    prompt: Literal["argument", "stdin", "file"] = "argument"
+    output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
+    result: str | None = None
+    success: str | None = None
+    cost: str | None = None
+    tokens: str | None = None
+    cost_unit: Literal["usd", "cents"] = "usd"  #: of what `cost` finds
+    cost_usd: float | None = None
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])  #: class of a failure -> pattern of its words
+    authenticate: str | None = None  #: the method by which an ACP agent is logged in to, by its id
+    fallback: tuple[str, ...] = ()
+    family: str | None = None
+    role: str | None = None
+    instructions: str | None = None
+    requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
+    account: str | None = None  #: which of its accounts it uses unless asked otherwise
+    rotate: bool = False  #: when the account is limited, the next of its accounts is used
+    permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a person besides
+    folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class AccountProfile(Struct, frozen=True, kw_only=True):
+    """One of several accounts of an agent; `[accounts.NAME]` of config.toml."""
+
+    agent: str
+    folder: str | None = None  #: where its login lies: the agent's own config folder of that account, or a home
+    key_env: str | None = None  #: the variable that holds its key
+    key_as: str | None = None  #: the variable in which the agent looks for it; else the first of its own
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    base: str = ""  #: of the file that defines it; a relative folder lies there
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
+
+    on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
+    run: str | None = None  #: a shell command
+    python: str | None = None  #: `module:function`
+    agent: str = "*"
+    model: str = "*"
+    type: str = "*"
+    file: str = ""  #: the repository's file that defines it; it starts in that file's folder
+    fingerprint: str = ""  #: by which that file, and what it starts, was trusted
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """Where an agent asks its model: it can be moved by a variable, so its key need not be in the box."""
+
+    address: str  #: the variable
+    standard: str = ""  #: what holds without it; empty: then it cannot be moved
+    keys: tuple[str, ...]  #: variables whose value it sends there
+    sends: str = ""  #: the variable that it reads the key from once it is moved; empty: the same
+
+
+class McpProfile(Struct, frozen=True, kw_only=True):
+    """What configuration says about one MCP server; `[mcp.NAME]` of config.toml and corral.toml."""
+
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    folder: str = ""  #: of the file that defines it; relative programs start there
+
+
+class McpServer(Struct, frozen=True, kw_only=True):
+    """A program that offers an agent more tools, started by the agent itself inside its box; `[mcp.NAME]`.
+
+    With a `url` it is there already, and speaks streamable HTTP; who cannot take that starts the command, which hands
+    on to it.
+    """
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """Two programs go by one name: what to ask the one that is installed, and what holds if the sign is missing."""
+
+    ask: tuple[str, ...]
+    sign: str
+    otherwise: tuple[str, str]  #: a setting of the agent and its value
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """What is known about an agent's program before it is asked."""
+
+    name: str
+    family: str
+    programs: tuple[str, ...] = ()  #: names to look for on PATH
+    version: tuple[str, ...] = ("--version",)
+    place: str = ""  #: environment variable that names the folder it is installed in, where PATH cannot
+    keys: tuple[str, ...] = ()  #: environment variables any of which lets it in
+    address: tuple[str, ...] = ()  #: environment variables that say where its provider is
+    hosts: tuple[str, ...] = ()  #: of its provider, unless an address says otherwise
+    needless_hosts: tuple[str, ...] = ()  #: for updates and telemetry: it asks for them and works without them
+    provider: Provider | None = None
+    form: Form | None = None
+    login: tuple[str, ...] = ()  #: files below HOME that a login leaves; a private copy goes into the box
+    resumes: bool = False
+    reports_cost: bool = False
+    reports_tokens: bool = True
+    local: bool = False  #: its models run on a machine of one's own: they cost nothing
+    oldest: str = ""  #: the first version that is known to work; an older one may not know our flags
+    models: str = ""  #: what may stand after the colon of --agent NAME:MODEL, by example
+    mcp: bool = False  #: can be given MCP servers
+    mcp_url: bool = False  #: takes those that are to be reached by a URL, always
+    acp: str = ""  #: the command by which it speaks the Agent Client Protocol
+    reads: tuple[str, ...] = ()  #: files of a repository that it takes for instructions by itself
+    install: str = ""
+    #: takes a JSON Schema itself: one of a table, only one that names all its fields; else it is told in words
+    schema: Literal["table", "strict", "no"] = "no"
+    steers: Literal["live", "turn", "no"] = "no"  #: heeds what it is told at its next step, when its turn ends, or not
+
+
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """What an agent's file is told about the attempt it is to start."""
+
+    prompt: str
+    workspace: str
+    home: str
+    model: str | None = None
+    session: str | None = None  #: continue this one
+    budget_usd: float | None = None
+    read_only: bool = False
+    interrupted: bool = False  #: that one was cut off and is to be finished; else it is told something new
+    boxed: bool = True  #: our sandbox holds it, so its own questions can be left out
+    number: int = 1  #: which try this is
+    mcp: tuple[McpServer, ...] = ()  #: programs with more tools for it
+    asks: bool = False  #: a person is asked what it may do, not the box alone
+    schema: Mapping[str, Any] | None = None  #: what its output must fit, for agents that take one themselves
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What to start: the only thing an agent's file hands to the machine."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: bytes = b""
+    cwd: str | None = None  #: where it starts, if not in the workspace
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  #: written below HOME first
+    programs: tuple[str, ...] = ()  #: paths besides argv[0] that it must be able to read
+    talks: bool = False  #: its stdin stays open after `stdin`, until its conversation hangs up
+    read_back: tuple[str, ...] = ()  #: files below the workspace that its last word depends on
+
+
+class Line(Struct, frozen=True):
+    """Something to write to the agent's stdin; the newline is added."""
+
+    text: str
+
+
+class HangUp(Struct, frozen=True):
+    """Close the agent's stdin: there is nothing more to tell it."""
+
+
+class Leave(Struct, frozen=True):
+    """A file to put where the agent looks for it, below its workspace."""
+
+    path: str
+    content: bytes
+
+
+class Steer(Struct, frozen=True):
+    """What a person wants to add while the agent works."""
+
+    text: str
+
+
+class Cancel(Struct, frozen=True):
+    """Ask the agent to stop what it is doing, in its own language, before it is told by a signal."""
+
+
+class Pause(Struct, frozen=True):
+    """Ask the agent to end its turn as it stands, and to say what that came to; it goes on in another session."""
+
+
+Telling = Steer | Cancel | Pause
+
+
+class Answer(Struct, frozen=True):
+    """What a person answers a question that the agent waits for; `ask` names the question."""
+
+    ask: str
+    text: str
+
+
+class End(Struct, frozen=True):
+    """How the agent's program ended, and what was asked to be read back."""
+
+    code: int
+    stderr: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])

@@ -1,0 +1,177 @@
+"""What we say of the server: who may use it, what waits to be taken up, what starts by itself, whom it tells."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from corral.model import Request, Status
+from corral.model.events import Stored
+
+AccessScope = Literal["read", "run", "merge", "admin"]
+SCOPES: tuple[AccessScope, ...] = ("read", "run", "merge", "admin")
+
+
+class Token(Struct, frozen=True, kw_only=True):
+    """Who may use the server, and for what. The secret itself is shown once and never stored."""
+
+    id: str
+    name: str
+    scopes: tuple[AccessScope, ...]
+    created: float
+    used: float | None = None
+    revoked: float | None = None
+
+    def may(self, scope: AccessScope) -> bool:
+        """Admin may everything; every token may read."""
+        return scope == "read" or scope in self.scopes or "admin" in self.scopes
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A run that no process has taken up yet."""
+
+    run: str
+    priority: int
+    place: float
+    by: str
+    at: float
+
+
+class Ticket(Struct, frozen=True, kw_only=True):
+    """How a run is put into the queue: by whom, how urgent, and under which key, so that it is not made twice."""
+
+    by: str
+    priority: int = 0
+    key: str | None = None
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """Which runs of all to list, newest first."""
+
+    most: int = 50
+    before: str | None = None  #: older than this run
+    statuses: tuple[Status, ...] = ()
+    repo: str | None = None
+    agent: str | None = None
+    words: str | None = None  #: in its task
+    since: float | None = None
+
+
+class Logged(Struct, frozen=True):
+    """An event of any run where it stands in the one log."""
+
+    run: str
+    stored: Stored
+
+
+class QueueState(Struct, frozen=True, kw_only=True):
+    """What waits to be taken up, and how it is taken up."""
+
+    held: bool
+    concurrency: int
+    count: int
+    waiting: tuple[Waiting, ...]
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """Which process serves a store, and where."""
+
+    owner: str
+    address: str
+    resumes: bool = True  #: goes on by itself with runs that were left
+
+
+class ScheduleRecord(Struct, frozen=True, kw_only=True):
+    """A request that is made again and again, by the clock."""
+
+    name: str
+    cron: str
+    zone: str = "UTC"
+    request: Request
+    by: str = ""
+    most_open: int = 1  #: it waits while so many of its runs are not over
+    per_day: int = 24
+    enabled: bool = True
+    last_at: float | None = None
+    last: str = ""  #: the run it started last, or why it did not
+
+
+class TriggerRecord(Struct, frozen=True, kw_only=True):
+    """A request that is made when another program calls, or when a branch moves.
+
+    `{{payload.…}}` in its texts is filled from what was sent, or from where the branch went.
+    """
+
+    name: str
+    secret: str  #: with which calls are signed
+    request: Request
+    by: str = ""
+    when: str = ""  #: a condition over `payload` and `event`, as in flows; empty: always
+    approve: str = ""  #: for how long a person is asked before it starts, as `60m`; empty: nobody is asked
+    approve_unless: str = ""  #: a condition as `when`: where it holds, nobody is asked
+    branch: str = ""  #: of the request's repository, that is watched; empty: only calls count
+    seen: str = ""  #: the commit at which that branch was seen last
+    most_open: int = 4
+    per_hour: int = 30
+    enabled: bool = True
+    last_at: float | None = None
+    last: str = ""  #: of the watched branch: the run it started last, or why it did not
+
+
+class WebhookRecord(Struct, frozen=True, kw_only=True):
+    """Whom we tell of what happens."""
+
+    id: str
+    url: str
+    secret: str  #: with which we sign
+    types: tuple[str, ...] = ()  #: of events, as run.done; empty: all
+    created: float = 0.0
+    enabled: bool = True
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One thing told to one webhook, and how that went."""
+
+    id: str
+    webhook: str
+    type: str
+    state: Literal["waiting", "delivered", "dead"]
+    tries: int
+    next_at: float
+    at: float
+    answer: str
+    body: bytes = b""
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run as a listing shows it; the same as a row of `ls --json`."""
+
+    run: str
+    status: str
+    reason: str | None
+    strategy: str
+    task: str
+    repo: str
+    agents: tuple[str, ...]
+    started: str
+    seconds: float | None
+    cost: dict[str, float | None]
+    orphaned: bool = False
+
+
+class RunPage(Struct, frozen=True, kw_only=True):
+    runs: list[RunSummary]
+    next: str | None  #: give it as `before` to get what is older
+
+
+class Diff(Struct, frozen=True, kw_only=True):
+    """What an attempt changed."""
+
+    attempt: str
+    commit: str | None
+    files_changed: tuple[str, ...]
+    insertions: int
+    deletions: int
+    patch: str
+    cut: bool = False  #: it is longer than is shown

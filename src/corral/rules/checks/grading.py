@@ -1,0 +1,365 @@
+"""Grades: from all that was run for the work of an attempt to one word, its reasons and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct, field, structs
+
+from corral.model import (
+    NOT_STARTED,
+    CheckResult,
+    Doubt,
+    Evidence,
+    Grade,
+    Report,
+    Seen,
+    Steered,
+    TestChange,
+)
+from corral.rules.checks import held_out_runs, id_changes, meddling
+from corral.rules.checks.steering import table
+
+MOST_REASONS = 12
+MOST_SIGNS = 300  #: of one reason
+NO_TESTS = 5  #: what pytest, and unittest since Python 3.12, end with where there is no test
+UNCERTAIN = ": checks alone cannot tell; look at it"
+HELD_OUT_FAILS = "held-out checks fail"
+EXPECTED_RUNNERS = frozenset({"pytest", "unittest"})
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """The runs made for one attempt: for each tree one entry per check, in the order of the checks."""
+
+    delivered: tuple[Seen, ...]
+    base: tuple[Seen, ...] | None = None  #: None: there is no base
+    harness: tuple[Seen, ...] | None = None  #: None: nothing that steers tests was changed
+    allowed: tuple[Seen, ...] | None = None  #: the harness with the files that the task names; None: not needed
+    control: tuple[Seen, ...] | None = None  #: the base with these files
+    held_out: tuple[Seen, ...] | None = None
+    held_out_base: tuple[Seen, ...] | None = None
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What is known of a change before anything is run."""
+
+    steered: tuple[Steered, ...] = ()
+    own: tuple[bool, ...] = ()  #: per check: it runs only tests of the work itself
+    renamed: Mapping[str, str] | None = None  #: names in tests that were moved or adapted and are the same; None: none
+    decides: tuple[tuple[str, ...], ...] = ()  #: per check: changed product files whose exit code decides it
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  #: result files by check
+    doubts: tuple[Doubt, ...] = ()
+    shadows: tuple[str, ...] = ()  #: modules of the tree that stand for others which the base's run imported
+    tests_task: bool = False  #: the task is about tests
+    product: tuple[str, ...] = ()  #: changed files that steer nothing
+    unreadable: str = ""  #: why it is not known what steers its checks
+    unasked: tuple[str, ...] = ()  #: tests that the task names and does not ask to change
+    held_out: tuple[str, ...] = ()  #: the paths of held-out files
+    check_texts: tuple[str, ...] = ()  #: per check: its command and the scripts of the base that it runs
+
+
+class Graded(Struct, frozen=True, kw_only=True):
+    """The verdict on the work, and what it rests on."""
+
+    results: tuple[CheckResult, ...]
+    evidence: Evidence | None  #: None: a check fails
+    tests: tuple[TestChange, ...] = ()
+
+
+class _Findings(Struct):
+    """What speaks against the work, what limits its grade, what is merely said."""
+
+    against: list[str]
+    limits: list[str]
+    remarks: list[str]
+    fixed: int = 0
+    capped: bool = False  #: there are weak doubts: nothing is proven
+
+
+def best(seen: Seen) -> bool:
+    """Tell whether a check passed on a tree, or at least passes on it at times."""
+    return seen.result.passed or seen.result.flaky
+
+
+def needs_allowed(ran: Ran, work: Work) -> bool:
+    """Tell whether the harness must be tried with the files that the task names: without them a check fails."""
+    if ran.harness is None or not any(each.how == "allowed" for each in work.steered):
+        return False
+    return any(not _excused(ran, work, place) and not best(seen) for place, seen in enumerate(ran.harness))
+
+
+def grade(ran: Ran, work: Work) -> Graded:
+    """Find the grade of work whose runs are all made."""
+    results = [each.result for each in ran.delivered]
+    if not all(each.passed for each in results):
+        return Graded(results=tuple(results), evidence=None)
+    for place, result in enumerate(results):
+        if words := _refused(ran, work, place):
+            seen = (ran.harness or ran.delivered)[place].result
+            results[place] = structs.replace(result, note=words, output=seen.output, log=seen.log)
+    if ran.held_out is not None:
+        for place, seen in enumerate(ran.held_out):
+            if (
+                not best(seen) and not _absent(work, place, seen) and results[place].passed
+            ):  # what it printed stays with the user
+                results[place] = structs.replace(results[place], note=HELD_OUT_FAILS, output="")
+    if not all(each.passed for each in results):
+        return Graded(results=tuple(results), evidence=None)
+    if ran.base is None:
+        against = _doubted(work)
+        reasons = against or (
+            *_capped(work),
+            "there is no base to compare with: nothing shows progress",
+        )
+        return Graded(results=tuple(results), evidence=_evidence("doubtful" if against else "unharmed", reasons))
+    return _compared(ran, ran.base, work, tuple(results))
+
+
+def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckResult, ...]) -> Graded:
+    found = _Findings(list(_doubted(work)), _capped(work), [])
+    found.capped = bool(found.limits)
+    changes: list[TestChange] = []
+    progress = False
+    for place, before in enumerate(base):
+        seen = _seen(ran, work, place)
+        compared = id_changes.compare(before, seen, _excuses(ran, work), work.renamed)
+        changes.append(compared.change)
+        found.against += compared.against if not _excused(ran, work, place) else ()
+        found.limits += compared.limits
+        found.remarks += compared.remarks
+        _inside(ran.delivered[place], before, found)
+        if seen is not ran.delivered[place]:
+            _inside(seen, before, found)
+        done = meddling.found(before, seen, work.product)
+        found.against += done.against
+        found.limits += done.limits
+        progress |= _progress(ran, work, place, before, compared.change, found) and not (done or compared.limits)
+    if ran.held_out is not None:
+        _held_out(ran.held_out, ran.held_out_base or (), work, found)
+    if work.shadows:
+        found.against.append(f"modules of the work stand in the way of others: {_some(work.shadows)}")
+    evidence = _graded(ran, work, found, progress=progress)
+    return Graded(results=results, evidence=evidence, tests=tuple(changes))
+
+
+def _graded(ran: Ran, work: Work, found: _Findings, *, progress: bool) -> Evidence:
+    if found.against:
+        return _evidence("doubtful", (*found.against, *found.limits, *found.remarks))
+    unseen = _unseen(ran, work)
+    shown = _shown_by_held_out(ran, work, unseen)
+    if ran.held_out is not None and not unseen:
+        found.remarks.append(held_out_runs.NOT_RUN)
+    if (progress or shown) and not found.capped:
+        fixed = f": {found.fixed} test{'' if found.fixed == 1 else 's'} fixed" if found.fixed else ""
+        how = "passes here and with the base's own tests" if ran.harness is not None else "passes here"
+        words = [f"fails at the base, {how}{fixed}"] if progress else []
+        words += ["checks that the agent never saw pass"] if unseen else []
+        words += ["and fail at the base"] if shown else ["and pass at the base as well"] if unseen else []
+        return _evidence("held-out" if unseen else "proven", (", ".join(words), *found.remarks))
+    words = [] if found.limits else ["passes at the base as well: nothing shows progress"]
+    also = "" if shown else ", and pass at the base as well"
+    words += [f"held-out checks pass{also}"] if unseen else []
+    return _evidence("unharmed", (*found.limits, *words, *found.remarks))
+
+
+# --- one check
+
+
+def _seen(ran: Ran, work: Work, place: int) -> Seen:
+    """Return the run of a check that counts: on the harness, with what the task names where it must be."""
+    if ran.harness is None or _excused(ran, work, place):
+        return ran.delivered[place]
+    if not best(ran.harness[place]) and ran.allowed is not None:
+        return ran.allowed[place]
+    return ran.harness[place]
+
+
+def _excused(ran: Ran, work: Work, place: int) -> bool:
+    """Tell whether the base has no tests for a check, so that its harness alone cannot pass it.
+
+    Where all checks run only tests of the work itself, the harness has these.
+    """
+    if _own(work, place) and not all(work.own):
+        return True
+    if ran.harness is None or ran.base is None:
+        return False
+    return all(_without_tests(each[place]) for each in (ran.harness, ran.base))
+
+
+def _own(work: Work, place: int) -> bool:
+    return place < len(work.own) and work.own[place]
+
+
+def _without_tests(seen: Seen) -> bool:
+    report, result = seen.report, seen.result
+    known = bool(report and EXPECTED_RUNNERS & {*report.runners}) or "pytest" in result.command
+    return result.exit_code == NO_TESTS and known and not (report and report.tests)
+
+
+def _refused(ran: Ran, work: Work, place: int) -> str:
+    """Say why a check that passes does not count; nothing where it does."""
+    if ran.harness is None or _excused(ran, work, place) or best(ran.harness[place]):
+        return ""
+    if ran.allowed is not None and best(ran.allowed[place]):
+        return ""
+    result = ran.harness[place].result
+    files = [f"{each.path} ({each.why})" for each in work.steered]
+    words = f"`{result.command}` passes only with changed files that steer it: {_some(files, 5)}"
+    return f"{words}; without them: {result.note}" if result.note else words
+
+
+def _progress(ran: Ran, work: Work, place: int, before: Seen, change: TestChange, found: _Findings) -> bool:
+    """Tell whether a check shows that something got better; where it cannot, say why."""
+    command = before.result.command
+    if _own(work, place) or _excused(ran, work, place):
+        found.limits.append(f"`{command}`: only tests of the work itself ran")
+        return False
+    if place < len(work.decides) and (files := work.decides[place]):
+        found.limits.append(f"`{command}` runs the work itself, which decides by its own exit code: {_some(files)}")
+        return False
+    if names := work.claims.get(command):
+        found.limits.append(f"the work names the file in which `{command}` keeps its result: {_some(names)}")
+        return False
+    seen = _seen(ran, work, place)
+    if seen.report is None and seen.result.tests is None:
+        found.remarks.append(f"no reporter for this runner: `{command}` is judged by its exit code alone")
+    if seen.result.flaky and not before.result.flaky and not ran.delivered[place].result.flaky:
+        found.against.append(f"`{command}` failed and then passed with the base's own tests")
+    if ran.harness is not None and seen is not ran.harness[place]:
+        found.limits.append(f"`{command}` passes only with {_allowed_files(work)}")
+        if ran.control is not None and best(ran.control[place]):
+            words = f"`{command}` does not depend on the product: it passes with these files alone"
+            asked = f", and the task does not ask to change {_some(work.unasked)}" if work.unasked else ""
+            (found.against if work.unasked else found.limits).append(words + asked)
+        return False
+    return _failed_before(command, before, change, found)
+
+
+def _failed_before(command: str, before: Seen, change: TestChange, found: _Findings) -> bool:
+    result = before.result
+    if result.passed:
+        return False
+    if result.flaky:
+        found.limits.append(f"`{command}` fails at times at the base: passing once shows nothing")
+        return False
+    if result.note or result.exit_code in NOT_STARTED:
+        why = result.note or f"it ended with {result.exit_code}"
+        found.limits.append(f"`{command}` could not be run at the base ({why}): nothing shows progress")
+        return False
+    found.fixed += len(change.fixed)
+    return True
+
+
+def _inside(seen: Seen, before: Seen, found: _Findings) -> None:
+    """Note what reporters saw a program do to its own runner, or that it never came to its end."""
+    then = before.report if before.report and before.result.passed else Report()
+    if seen.report is None:
+        return
+    for words in (*seen.report.unfinished, *seen.report.doubts):
+        known = words in then.unfinished or words in then.doubts
+        place = found.remarks if known else found.against
+        if words not in place:
+            place.append(words)
+    for words in seen.report.weak:
+        if before.report is None or words not in before.report.weak:
+            found.capped = True
+            found.limits.append(words + UNCERTAIN)
+
+
+# --- held-out files
+
+
+def _absent(work: Work, place: int, seen: Seen) -> bool:
+    """Tell whether a check names only tests that the work brought, which are not there with held-out files."""
+    return _own(work, place) and not (seen.report and seen.report.tests)
+
+
+def _held_out(after: Sequence[Seen], before: Sequence[Seen], work: Work, found: _Findings) -> None:
+    """Look at the runs with held-out files; no name of a test of theirs is ever said."""
+    for place, seen in enumerate(after):
+        base = before[place] if place < len(before) else Seen(result=seen.result)
+        inside = _Findings([], [], [])
+        _inside(seen, base, inside)
+        if inside.against or id_changes.compare(base, seen).against:
+            found.against.append(f"`{seen.result.command}` does not run all held-out tests, or not to their end")
+        if inside.capped:
+            found.capped = True
+            found.limits.append(f"`{seen.result.command}` with held-out tests replaces what they use{UNCERTAIN}")
+        if meddling.found(base, seen, work.product).against:
+            found.against.append(f"`{seen.result.command}` changed files of held-out tests while it ran")
+
+
+def _unseen(ran: Ran, work: Work) -> tuple[int, ...]:
+    """Return the places of the checks that ran held-out files: as tests, by name, or so that the base fails by them."""
+    files = [path for path in work.held_out if path not in work.product]  # laid over the work, it says nothing of it
+    texts, base, other = work.check_texts, ran.base or (), ran.held_out_base or ()
+    return tuple(
+        place
+        for place, seen in enumerate(ran.held_out or ())
+        if held_out_runs.ran(seen, _seen(ran, work, place), files, texts[place] if place < len(texts) else "")
+        or (files and place < len(base) and place < len(other) and best(base[place]) and not best(other[place]))
+    )
+
+
+def _shown_by_held_out(ran: Ran, work: Work, places: Sequence[int]) -> bool:
+    """Tell whether held-out checks fail at the base and pass now: then they show progress by themselves."""
+    throw_away = _Findings([], [], [])
+    nothing = TestChange(command="", before=None, after=None)
+    for place in places:
+        now, before = (
+            each[place] if each and place < len(each) else None for each in (ran.held_out, ran.held_out_base)
+        )
+        if now is None or before is None or not best(now) or (place < len(work.decides) and work.decides[place]):
+            continue
+        shown = held_out_runs.fail_before(now, before, _seen(ran, work, place), work.held_out)
+        if shown and _failed_before("", before, nothing, throw_away) and not meddling.found(before, now, work.product):
+            return True
+    return False
+
+
+# --- words
+
+
+def _excuses(ran: Ran, work: Work) -> Callable[[str], bool]:
+    """Return which ids the task lets go: those of files that it names, where the work passes only with these."""
+    if ran.allowed is None:
+        return id_changes.nothing_excused
+    names = tuple(each.path for each in work.steered if each.how == "allowed")
+
+    def excused(name: str) -> bool:
+        return work.tests_task or "::" not in name or name.startswith(names)
+
+    return excused
+
+
+def _allowed_files(work: Work) -> str:
+    allowed = [each for each in work.steered if each.how == "allowed"]
+    shared = [each.path for each in allowed if each.why in table.SHARED]
+    if len(shared) == len(allowed):
+        return f"changed files that its tests use, too: {_some(shared)}"
+    return f"files that the task allows to change: {_some([each.path for each in allowed])}"
+
+
+def _doubted(work: Work) -> tuple[str, ...]:
+    words = tuple(f"{each.path}:{each.line}: {each.words}" for each in work.doubts if each.strong)
+    return (f"what steers its checks could not be found out: {work.unreadable}", *words) if work.unreadable else words
+
+
+def _capped(work: Work) -> list[str]:
+    """Return why passing checks prove nothing: the work may answer them without being right."""
+    return [
+        f"{each.path}:{each.line}: {each.words}{UNCERTAIN}" for each in work.doubts if each.caps and not each.strong
+    ]
+
+
+def _evidence(word: Grade, reasons: Sequence[str]) -> Evidence:
+    kept = [each if len(each) <= MOST_SIGNS else each[: MOST_SIGNS - 3] + "..." for each in dict.fromkeys(reasons)]
+    return Evidence(grade=word, reasons=tuple(kept[:MOST_REASONS]))
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def unchecked(words: str) -> Evidence:
+    return Evidence(grade="unchecked", reasons=(words,))

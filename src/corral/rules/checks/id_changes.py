@@ -1,0 +1,219 @@
+"""Tests by their ids, at the base and on the tree at hand: which were fixed, which are gone or skipped."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct, structs
+
+from corral.model import Report, Seen, TestChange
+from corral.model.evidence import MOST_NAMES, Outcome
+from corral.rules.checks.failures import ran
+from corral.rules.checks.steering import roles
+
+GO_TEST = re.compile(r"(?:[^\s/]+/)*?([^\s/.]+\.(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?)")
+OFF: tuple[Outcome, ...] = ("skipped", "xfailed")
+#: Ids that runners give what failed before any test of it ran: the file, module, class or suite stands in the group.
+STAND_INS = (
+    re.compile(r"(?:^|\.)_FailedTest\.(.+)$"),
+    re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$"),
+    re.compile(r"^(.+?)(?: >)? \"(?:before|after) (?:all|each)\" hook\b"),
+)
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """What the ids of one check say."""
+
+    change: TestChange
+    against: tuple[str, ...] = ()  #: speaks against the work
+    limits: tuple[str, ...] = ()  #: nothing is proven by it
+    remarks: tuple[str, ...] = ()  #: worth a line, and no more
+
+
+def nothing_excused(_: str) -> bool:
+    return False
+
+
+def compare(
+    base: Seen, now: Seen, excused: Callable[[str], bool] = nothing_excused, renamed: Mapping[str, str] | None = None
+) -> Compared:
+    """Compare the tests of one check by id; `excused` tells of an id that the task lets go.
+
+    A test that failed at the base counts like one that passed: skipped now, it was not fixed. `renamed`: tests of the
+    base lie in other files now, or have other names in them (old -> new); None: none does.
+    """
+    before, after = base.report, now.report
+    if before is None or not before.tests:
+        return _counted(base, now)
+    if after is None or not after.tests:
+        words = f"`{now.result.command}` ran {len(before.tests)} tests at the base and none here"
+        return Compared(change=_change(base, now), against=(words,))
+    if before.cut or after.cut:
+        words = f"`{now.result.command}` has too many tests to compare them all by name"
+        return Compared(change=_change(base, now), remarks=(words,))
+    gone = [name for name, outcome in before.tests.items() if outcome not in OFF and name not in after.tests]
+    gone = [name for name in gone if renamed is None or not _moved(name, before, after, renamed)]
+    off = [name for name, outcome in before.tests.items() if outcome not in OFF and after.tests.get(name) in OFF]
+    # A check that passes with failing tests at the base is lenient by itself.
+    lax = {name for name, outcome in before.tests.items() if outcome == "failed" and base.result.passed}
+    failing = [name for name, outcome in after.tests.items() if outcome == "failed" and name not in lax]
+    lenient = {name for name in (*gone, *off) if excused(name) or _may_change(name, before, after)}
+    replaced = _replaced(gone, before, after) - lenient
+    stood_in = {name for name in gone if before.tests[name] == "failed" and _runs_now(name, after)} - lenient
+    missed = [name for name in gone if name not in lenient | replaced | stood_in]
+    outside = [name for name in stood_in if not _runs_now(name, after, before)]
+    others = {name for name in _enough(missed, before, after) if before.tests[name] == "failed"}
+    missed = [name for name in missed if name not in others]
+    unseen = [name for name, outcome in after.tests.items() if outcome in OFF and name not in before.tests]
+    limits = [
+        *_said("failed at the base outside of their tests", outside, "failed at the base outside of its tests"),
+        *_said("of the base run under other names", sorted(others), "of the base runs under another name"),
+        *_said("are skipped, and the base did not come to them", unseen if stood_in else (),
+               "is skipped, and the base did not come to it"),
+    ]  # fmt: skip
+    against = [
+        *_said("do not run any more", missed, "does not run any more"),
+        *_said("are skipped here and ran at the base", [name for name in off if name not in lenient],
+               "is skipped here and ran at the base"),
+        *_said("fail although the check ended with 0", failing, "fails although the check ended with 0"),
+    ]  # fmt: skip
+    remarks = _said("of the base do not run or are skipped", sorted(lenient), "of the base does not run or is skipped")
+    remarks += _said("have other ids in each run", sorted(replaced), "has another id in each run")
+    change = _change(base, now, tuple(name for name in gone if name not in stood_in), tuple(off))
+    return Compared(change=change, against=tuple(against), limits=tuple(limits), remarks=tuple(remarks))
+
+
+def _counted(base: Seen, now: Seen) -> Compared:
+    """Compare by the counts that a check printed, where no reporter saw its tests."""
+    before, after = ran(base.result.tests), ran(now.result.tests)
+    change = TestChange(command=now.result.command, before=before, after=after)
+    if not before or (after or 0) >= before:
+        return Compared(change=change)
+    words = f"`{now.result.command}` ran {after or 0} tests; at the base it was {before}"
+    return Compared(change=change, remarks=(words,)) if after else Compared(change=change, against=(words,))
+
+
+def _change(base: Seen, now: Seen, missing: Sequence[str] = (), skipped: Sequence[str] = ()) -> TestChange:
+    before = base.report.tests if base.report else {}
+    after = now.report.tests if now.report else {}
+    fixed = [name for name, outcome in after.items() if outcome == "passed" and before.get(name) != "passed"]
+    return TestChange(
+        command=now.result.command,
+        before=sum(outcome not in OFF for outcome in before.values()),
+        after=sum(outcome not in OFF for outcome in after.values()),
+        fixed=tuple(sorted(fixed)[:MOST_NAMES]),
+        missing=tuple(sorted(missing)[:MOST_NAMES]),
+        skipped=tuple(sorted(skipped)[:MOST_NAMES]),
+        added=sum(name not in before for name in after),
+    )
+
+
+def stem(name: str) -> str:
+    """Return the id of a test without what tells its parameters apart."""
+    return name.partition("[")[0] if name.endswith("]") else name
+
+
+def _may_change(name: str, before: Report, after: Report) -> bool:
+    """Tell whether a test that passed may rightly be gone: other parameters of it pass, or it stood in the product."""
+    return before.tests[name] == "passed" and (_sibling_passes(name, after) or _doctest(name))
+
+
+def _runs_now(name: str, after: Report, before: Report | None = None) -> bool:
+    """Tell whether an id stood for tests that the base could not load or set up, and those run and pass now.
+
+    With `before`: and at least one of them did not pass at the base.
+    """
+    passed = {each for each, outcome in before.tests.items() if outcome == "passed"} if before else set[str]()
+    places = [name, *(found[1] for pattern in STAND_INS if (found := pattern.search(name)))]
+    return any(
+        outcome == "passed"
+        and other not in passed
+        and any(other.startswith(place) and not other[len(place)].isalnum() for place in places if place != other)
+        for other, outcome in after.tests.items()
+    )
+
+
+def may_be_unstable(base: Seen, now: Seen) -> bool:
+    """Tell whether ids of the base are gone and as many others came: they may be other ones in each run."""
+    before, after = base.report, now.report
+    if before is None or after is None or before.unstable or before.cut or after.cut:
+        return False
+    gone = [name for name, outcome in before.tests.items() if outcome not in OFF and name not in after.tests]
+    return bool(gone) and bool(_enough(gone, before, after))
+
+
+def with_unstable(base: Seen, again: Seen) -> Seen:
+    """Note which ids of a run another run of the same tree does not have."""
+    if base.report is None or again.report is None:
+        return base
+    tests, other = base.report.tests, again.report.tests
+    differ = [name for name in tests if name not in other]
+    families = {stem(name) for name in differ} - {*differ}  # where some differ, others are the same by chance
+    unstable = tuple(name for name in tests if name not in other or (stem(name) != name and stem(name) in families))
+    return structs.replace(base, report=structs.replace(base.report, unstable=unstable))
+
+
+def _replaced(gone: Sequence[str], before: Report, after: Report) -> set[str]:
+    """Return ids that are other ones in each run of the base as well, where as many tests of their kind pass now."""
+    unstable = {*before.unstable}
+    return _enough([name for name in gone if name in unstable], before, after) if unstable else set()
+
+
+def _enough(gone: Sequence[str], before: Report, after: Report) -> set[str]:
+    """Return those ids whose function has at least as many new ones that pass now."""
+    passing = Counter(
+        _family(name) for name, outcome in after.tests.items() if outcome == "passed" and name not in before.tests
+    )
+    wanted = Counter(map(_family, gone))
+    return {name for name in gone if passing[_family(name)] >= wanted[_family(name)]}
+
+
+def _family(name: str) -> str:
+    """Return the function of a parametrised id; of others their file, or the suites that they stand in."""
+    own = stem(name)
+    if own != name:
+        return own
+    found = re.match(r"(.*)(?:::|\s>\s|/)", name)
+    return found[1] if found else ""
+
+
+def _sibling_passes(name: str, after: Report) -> bool:
+    """Tell whether the function of a parametrised id still passes with other parameters."""
+    own = stem(name)
+    return own != name and any(outcome == "passed" and stem(other) == own for other, outcome in after.tests.items())
+
+
+def _doctest(name: str) -> bool:
+    """Tell the id of a doctest in a product file: `pkg/mod.py::pkg.mod.function`."""
+    path, _, rest = name.partition("::")
+    dotted = ".".join(PurePosixPath(path).with_suffix("").parts)
+    module = PurePosixPath(path).stem
+    return bool(rest) and not roles.is_test(path) and rest.startswith((module, dotted)) and "::" not in rest
+
+
+def _moved(name: str, before: Report, after: Report, renamed: Mapping[str, str]) -> bool:
+    """Tell whether a test runs under another name now: only files that are as good as the base's are there."""
+    own = re.sub(r"\w+", lambda word: renamed.get(word[0], word[0]), _without_file(name))
+    return any(
+        _without_file(other) in (own, _without_file(name)) and outcome == "passed" and other not in before.tests
+        for other, outcome in after.tests.items()
+    )
+
+
+def _without_file(name: str) -> str:
+    """Return an id without its file, module or folder: `a.py::T::test_x`, `tests.a.T.test_x`, `pkg/calc.TestAdd`."""
+    _, mark, rest = name.partition("::")
+    if not mark and (found := GO_TEST.fullmatch(name)):
+        return found[1]
+    return rest if mark else ".".join(name.split(".")[-2:])
+
+
+def _said(many: str, names: Sequence[str], one: str) -> list[str]:
+    if not names:
+        return []
+    if len(names) == 1:
+        return [f"the test {names[0]} {one}"]
+    return [f"{len(names)} tests {many}: {', '.join(sorted(names)[:3])}" + (" ..." if len(names) > 3 else "")]

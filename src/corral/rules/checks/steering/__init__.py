@@ -1,0 +1,8 @@
+"""What steers tests in a work, how the harness tree is made without it, and doubts about product code."""
+
+from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key, Side
+from corral.rules.checks.steering.doubts import doubts
+from corral.rules.checks.steering.harness import harness, wanted
+from corral.rules.checks.steering.own_tests import scripts
+
+__all__ = ["MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "scripts", "wanted"]

@@ -1,0 +1,182 @@
+"""Doubts about added lines of product code: patterns that honest work hardly ever has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from corral.model.evidence import Doubt
+from corral.rules.checks.steering import python_doubts, python_objects, roles, text_doubts, text_patterns
+from corral.rules.checks.steering.change import Change, Contents, Key
+from corral.rules.checks.steering.recipes import is_shell
+from corral.rules.checks.steering.work import Work
+from corral.rules.scope import globs
+
+IGNORES = ".gitignore"
+MOST_DOUBTS = 50
+SETS = re.compile(text_patterns.SETS_VARIABLE)
+WRAPPER = re.compile(r"(?m)^\s*(?:(?:async\s+)?with\s+|@)([^\n#]{1,300})")
+MOST_BYTES, LARGEST = 2_000_000, 300_000  #: of product code that is looked at: in all, and of one file
+
+
+def more_for_doubts(work: Work) -> list[Key]:
+    """Return what else must be read to find doubts, once the product's own code is known."""
+    if work.added and IGNORES in work.base:
+        work.text("base", IGNORES)
+    if any(SETS.search(text) for text in work.product_texts):
+        _ = work.test_texts
+    return [*work.missing]
+
+
+def doubts(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
+    """Return what added lines of product files look like that speaks against the work; strong ones first."""
+    found: list[Doubt] = []
+    scripts = _check_scripts(changes, contents)
+    texts = [
+        content.decode(errors="replace")
+        for (side, path), content in contents.items()
+        if side == "delivered" and content and path.endswith(".sh")
+    ]
+    used = _wrappers(contents)
+    found += _ignored(changes, contents)
+    left = MOST_BYTES
+    for each in sorted(changes, key=lambda one: len(contents.get(("delivered", one.path)) or b"")):
+        delivered = contents.get(("delivered", each.path))
+        if each.kind == "deleted" or delivered is None or not is_product(each.path):
+            continue
+        left -= len(delivered)
+        if left < 0 or len(delivered) > LARGEST:
+            found.append(Doubt(path=each.path, line=1, words="is too large to be looked at", strong=False))
+            continue
+        base = contents.get(("base", each.path)) if each.kind == "changed" else None
+        before, now = (base or b"").decode(errors="replace"), delivered.decode(errors="replace")
+        found += of_file(each.path, before, now)
+        found += _swallowed(each.path, before, now, used)
+        found += _variables(each.path, before, now, contents)
+        if any(text_doubts.sources(text, each.path) for text in (*scripts, *texts)) and scripts:
+            new = added_lines(before, now)
+            hits = text_doubts.sourced_hits(before, now.splitlines(), new, scripts)
+            found += [Doubt(path=each.path, line=hit.line, words=hit.words, strong=hit.strong) for hit in hits]
+    return sorted(found, key=lambda each: not each.strong)[:MOST_DOUBTS]
+
+
+def _check_scripts(changes: Sequence[Change], contents: Contents) -> list[str]:
+    """Return the base's shell scripts that were read because checks run them."""
+    changed = {
+        each.path for each in changes if roles.role_of(each.path) == "product" and not roles.judges_by_name(each.path)
+    }
+    return [
+        content.decode(errors="replace")
+        for (side, path), content in contents.items()
+        if side == "base"
+        and content is not None
+        and path not in changed
+        and is_shell(path, content[:200].decode(errors="replace"))
+    ]
+
+
+def _wrappers(contents: Contents) -> set[str]:
+    """Return the names that the base's tests are wrapped in: by `with`, or as decorators."""
+    tests = [
+        content.decode(errors="replace")
+        for (side, path), content in contents.items()
+        if side == "base" and content and path.endswith(".py") and roles.is_test(path)
+    ]
+    lines = [found[1] for text in tests for found in WRAPPER.finditer(text)]
+    return {word for line in lines for word in re.findall(r"[A-Za-z_]\w*", line)}
+
+
+def _swallowed(path: str, base: str, delivered: str, used: set[str]) -> list[Doubt]:
+    """Return new places in what wraps the base's tests that keep failures from them."""
+    if not used or not path.endswith(".py") or not any(name in delivered for name in used):
+        return []
+    new = added_lines(base, delivered)
+    try:
+        hits = list(python_objects.swallowers(ast.parse(delivered)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [
+        Doubt(path=path, line=hit.line, words=hit.words, strong=False, caps=True)
+        for name, hit in hits
+        if name in used and hit.line in new
+    ]
+
+
+def _ignored(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
+    """Return added files that the base's .gitignore leaves out: a build may take them for its own results."""
+    rules = globs.gitignore((contents.get(("base", IGNORES)) or b"").decode(errors="replace"))
+    added = [each.path for each in changes if each.kind == "added"] if rules else []
+    return [
+        Doubt(path=path, line=1, words=f"is added, though {IGNORES} leaves it out", strong=False)
+        for path in added
+        if _is_ignored(rules, path)
+    ]
+
+
+def _is_ignored(rules: Sequence[globs.Glob], path: str) -> bool:
+    states = [each.start() for each in rules]
+    parts = path.split("/")
+    for place, name in enumerate(parts, 1):
+        states = [each.step(state, name) for each, state in zip(rules, states, strict=True)]
+        if globs.ignored_here(rules, states, folder=place < len(parts)):
+            return True
+    return False
+
+
+def _variables(path: str, base: str, delivered: str, contents: Contents) -> list[Doubt]:
+    """Return new places that set a variable of the environment which the base's tests name."""
+    lines = delivered.splitlines()
+    sets = [
+        (line, found[1] or found[2])
+        for line in added_lines(base, delivered)
+        for found in SETS.finditer(lines[line - 1])
+    ]
+    if not sets:
+        return []
+    tests = "\n".join(
+        content.decode(errors="replace")
+        for (side, name), content in contents.items()
+        if side == "base" and content and roles.role_of(name) != "product"
+    )
+    return [
+        Doubt(path=path, line=line, words=f"sets the variable {name}, which tests read", strong=False)
+        for line, name in sets
+        if re.search(rf"\b{name}\b", tests)
+    ]
+
+
+def is_product(path: str) -> bool:
+    return roles.role_of(path) == "product" and "/vendor/" not in f"/{path}" and "/node_modules/" not in f"/{path}"
+
+
+def of_file(path: str, base: str, delivered: str) -> list[Doubt]:
+    """Return the doubts about one file."""
+    lines = delivered.splitlines()
+    new = added_lines(base, delivered)
+    if not new:
+        return []
+    hits = text_doubts.hits(path, base, lines, new)
+    if path.endswith(".py") or (lines and lines[0].startswith("#!") and "python" in lines[0]):
+        hits += [hit for hit in python_doubts.hits(delivered) if hit.line in new]
+    seen: dict[tuple[int, str], Doubt] = {}
+    for hit in hits:
+        key = (hit.line, hit.words)
+        strong = hit.strong or (key in seen and seen[key].strong)
+        caps = hit.caps or (key in seen and seen[key].caps)
+        seen[key] = Doubt(path=path, line=hit.line, words=hit.words, strong=strong, caps=caps)
+    return list(seen.values())
+
+
+def added_lines(base: str, delivered: str) -> set[int]:
+    """Return the numbers of the lines that the base does not have anywhere: what was only moved is not new."""
+    known = Counter(line.strip() for line in base.splitlines())
+    found: set[int] = set()
+    for number, line in enumerate(delivered.splitlines(), 1):
+        text = line.strip()
+        if known[text] > 0:
+            known[text] -= 1
+        elif text:
+            found.add(number)
+    return found

@@ -1,0 +1,242 @@
+"""How the harness tree is made: which changed files steer tests, and what becomes of each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from corral.model.evidence import Steered
+from corral.model.flow import Task
+from corral.rules.checks.steering import mixed_files, moves, roles, shadowing, table
+from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key
+from corral.rules.checks.steering.doubts import more_for_doubts
+from corral.rules.checks.steering.own_tests import decided_by_product, is_new_target, order_files, own_tests
+from corral.rules.checks.steering.product_use import loaded_by_product
+from corral.rules.checks.steering.programs import Program
+from corral.rules.checks.steering.renames import removed_modules, renames
+from corral.rules.checks.steering.test_use import used_by_tests
+from corral.rules.checks.steering.work import MOST_TESTS, Work
+
+#: What only helpers of tests import, by the endings of their files.
+NODE_SUPPORT = r"(?:require\(|from\s+)['\"](?:node:test|vitest|@jest/globals|chai|mocha)['\"]"
+SUPPORT = {
+    ".go": r'(?m)^\s*(?:import\s+)?"testing"\s*$|\*testing\.(T|B|TB)\b',
+    ".py": r"(?m)^(?:import|from)\s+(?:pytest|unittest|nose|hypothesis)\b(?![\s\S]*def pytest_)",
+    **dict.fromkeys((".js", ".ts", ".mjs", ".cjs", ".tsx", ".jsx"), NODE_SUPPORT),
+}
+HELPER_NAME = re.compile(
+    r"(?i)(helper|util|support|common|base|assert|case|factor|fixture|matcher|mock|fake|stub)\w*\.py$"
+)
+REMOVES = re.compile(
+    r"(?i)\b(remov|delet|drop|retir|rid of|strip|eliminat|deprecat|clean|replac|no longer|merg|inlin|fold|renam|mov)"
+)
+#: Reasons that a task about tests does not excuse.
+UNSAFE = (table.STARTED_UNASKED, "shadows", "lies where", "hides")
+
+
+def wanted(
+    changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
+) -> list[Key]:
+    """Return the contents that must be read next to decide; none: it is enough."""
+    work = Work(changes, checks, base_paths, contents)
+    _Decisions(work, Task(prompt="")).harness()
+    missing = [*work.missing] or [key for key in work.product_sources() if key not in contents] or more_for_doubts(work)
+    return missing[: max(0, MOST_FILES - len(contents))]
+
+
+def harness(
+    changes: Sequence[Change],
+    checks: Sequence[str],
+    task: Task,
+    base_paths: Sequence[str],
+    contents: Contents,
+    shadows: Sequence[str] = (),
+) -> Harness:
+    """Decide about every changed file; what `wanted` asked for and is not in `contents` counts as unreadable."""
+    return _Decisions(Work(changes, checks, base_paths, contents), task, shadows).harness()
+
+
+class _Decisions:
+    def __init__(self, work: Work, task: Task, outside: Collection[str] = ()) -> None:
+        self._work, self._task, self._outside = work, task, frozenset(outside)
+        self._merged: dict[str, bytes] = {}
+        self._own = own_tests(work)
+        self._own_only = bool(work.checks) and {*self._own.checks} == {*work.checks}
+
+    def harness(self) -> Harness:
+        work = self._work
+        same = renames(work, self._task)
+        steered = [found for each in work.changes if each.path not in same.same and (found := self._steered(each))]
+        steered += shadowing.in_the_way(work, steered)
+        steered = [self._unless_allowed(each) for each in steered]
+        paths = {each.path for each in steered}
+        merged = {each.path for each in steered if each.how == "merged" or each.why == table.SHARED_BUILD}
+        by_product, decides = decided_by_product(work, paths)
+        return Harness(
+            steered=tuple(sorted(steered, key=lambda each: each.path)),
+            merged={path: content for path, content in self._merged.items() if path in merged},
+            product=tuple(each.path for each in work.changes if each.path not in paths),
+            decides=decides,
+            own_tests_only=self._own_only,
+            decided_by_product=by_product,
+            decided_by_own_tests=self._own.checks,
+            moved_tests=same.moved,
+            renamed=same.renamed,
+        )
+
+    def _steered(self, change: Change) -> Steered | None:
+        path, added = change.path, change.kind == "added"
+        out = "removed" if added else "put back"
+        if added and (name := shadowing.shadowed(self._work, path, self._outside)):
+            return Steered(path=path, how=out, why=f"shadows `{name}`")
+        if why := self._read_by_check(path):
+            return Steered(path=path, how="allowed" if why in table.SHARED else out, why=why)
+        row = roles.effective_row(path, self._work.programs.tools)
+        if row.role == "mixed":
+            return self._kept(mixed_files.mixed(self._work, change, row.why))
+        if row.role == "watched":
+            return mixed_files.watched(self._work, change, row.why)
+        if added and path.startswith("vendor/") and shadowing.vendored(self._work):
+            return Steered(path=path, how=out, why="shadows modules that the base requires")
+        if added and "node_modules/" in path.lower():
+            package = shadowing.installed(self._work, path)
+            return Steered(path=path, how=out, why=f"shadows `{package}`") if package else None
+        if row.role in ("start-up", "runner", "command", "linter"):
+            return Steered(path=path, how=out, why=row.why)
+        return self._program_or_test(change, row.role)
+
+    def _program_or_test(self, change: Change, role: str) -> Steered | None:
+        path, added = change.path, change.kind == "added"
+        if program := next((each for each in self._work.programs.files if each.path == path and each.judges), None):
+            return _of_program(change, program)
+        if role == "test" and added:
+            used = loaded_by_product(self._work, path)
+            return None if used else Steered(path=path, how="new test", why="a new test")
+        if role == "test":
+            return _put_back(path, roles.TEST.why)
+        if not added and self._holds_cases(path):
+            return _put_back(path, roles.DATA.why)
+        if not added and self._is_support(path):
+            return _put_back(path, "a helper of tests")
+        if role == "data" and not added and not self._is_document(path):
+            return _put_back(path, roles.DATA.why)
+        if not added and (why := used_by_tests(self._work, path)):
+            return Steered(path=path, how="allowed", why=why)
+        return self._kept(mixed_files.with_inline_tests(self._work, change))
+
+    def _holds_cases(self, path: str) -> bool:
+        """Tell a list of cases outside of the tests' folders: by its name, and because a test of the base names it."""
+        words = {each.lower() for each in roles.WORD.findall(PurePosixPath(path).stem)}
+        if roles.is_code(path) or not words & table.CASE_WORDS:
+            return False
+        tests = sorted(each for each in self._work.base if roles.role_of(each) == "test" and roles.is_code(each))
+        name = PurePosixPath(path).name
+        return any(name in (self._work.text("base", each) or "") for each in tests[:MOST_TESTS])
+
+    def _is_support(self, path: str) -> bool:
+        """Tell a helper of tests by what it imports at the base."""
+        pattern = SUPPORT.get(PurePosixPath(path).suffix)
+        if path.endswith(".py") and not HELPER_NAME.search(path):  # a module may hold its own tests
+            return False
+        return pattern is not None and bool(re.search(pattern, self._work.text("base", path) or ""))
+
+    def _kept(self, decision: mixed_files.Decision) -> Steered | None:
+        steered, content = decision
+        if steered is not None and content is not None:
+            self._merged[steered.path] = content
+        return steered
+
+    def _read_by_check(self, path: str) -> str | None:
+        """Say why a file counts that a command file loads, or a script takes its cases from, or that hides a target."""
+        programs, added = self._work.programs, path in self._work.added
+        loaded = ".env" in path.lower() and any(each.path == path and each.sourced for each in programs.files)
+        if loaded or any(fnmatchcase(path, pattern) for pattern in programs.patterns):
+            return table.COMMANDS
+        if not added and not roles.is_code(path) and any(fnmatchcase(path, pattern) for pattern in programs.data):
+            return roles.DATA.why
+        if not added and self._is_shared(path):
+            return table.TEST_READS
+        target = shadowing.hidden_target(self._work, path)
+        return f"hides the target `{target}`" if target else None
+
+    def _is_shared(self, path: str) -> bool:
+        """Tell a product file that a script of a check reads, or whose examples a check runs as doctests."""
+        if roles.is_code(path) or roles.role_of(path) != "product" or self._holds_cases(path):
+            return False
+        if any(fnmatchcase(path, pattern) for pattern in self._work.programs.reads):
+            return True
+        return path.endswith((".md", ".rst", ".txt")) and mixed_files.has_doctests(self._work, path)
+
+    def _is_document(self, path: str) -> bool:
+        """Tell whether a `spec` folder holds documents: no code at the base."""
+        parts = [part.lower() for part in PurePosixPath(path).parts[:-1]]
+        if {*parts} & (table.TEST_FOLDERS | table.DATA_FOLDERS) - {"spec", "specs"} or roles.is_test_name(path):
+            return False
+        at = next((index for index, part in enumerate(parts) if part in ("spec", "specs")), None)
+        if at is None:
+            return False
+        folder = "/".join(PurePosixPath(path).parts[: at + 1]) + "/"
+        return not any(each.startswith(folder) and roles.is_code(each) for each in self._work.base)
+
+    # --- what is allowed
+
+    def _unless_allowed(self, each: Steered) -> Steered:
+        if each.how == "allowed":
+            return each
+        why = self._allowed_because(each)
+        return Steered(path=each.path, how="allowed", why=why) if why else each
+
+    def _allowed_because(self, each: Steered) -> str | None:
+        if each.how == "new test":
+            return self._new_test_because(each.path)
+        if roles.is_named(self._task, each.path):
+            return f"{each.why}, named by the task"
+        if each.why.startswith(UNSAFE):
+            return None
+        if self._own_only and each.path in self._work.added:
+            return f"{each.why} of the work's own tests, which alone run"
+        if self._task.type == "test":
+            return f"{each.why}, in a task about tests"
+        if module := self._tests_removed_module(each.path):
+            return f"{each.why} of `{module}`, which the task removes"
+        targets = [one for one in self._work.programs.targets if each.path in order_files(one)]
+        target = next((one.name for one in targets if is_new_target(self._work, one)), None)
+        return f"{each.why}, and the base has no `{target}`" if target else None
+
+    def _new_test_because(self, path: str) -> str | None:
+        """Return why a new test may decide: nobody else can have written what the task or a check asks for."""
+        if path in self._own.kept:
+            return "the only tests that the checks run"
+        if self._task.type == "test":
+            return "a new test, in a task about tests"
+        stem = re.escape(PurePosixPath(path).stem)
+        if any(re.search(rf"\bimport {stem}\b|\bfrom {stem} import\b", check) for check in self._work.checks):
+            return "a new test that a check imports"
+        return None
+
+    def _tests_removed_module(self, path: str) -> str | None:
+        """Return the module that a deleted test imports, if the task names it and the work removed it."""
+        if path in self._work.delivered or roles.role_of(path) != "test":
+            return None
+        gone = removed_modules(self._work) if REMOVES.search(self._task.prompt) else set[str]()
+        named = {module for module in gone if re.search(rf"\b{re.escape(module)}\b", self._task.prompt)}
+        return next(
+            (each for each in sorted(moves.imported(self._work.text("base", path) or "")) if each in named), None
+        )
+
+
+def _put_back(path: str, why: str) -> Steered:
+    return Steered(path=path, how="put back", why=why)
+
+
+def _of_program(change: Change, program: Program) -> Steered:
+    """Decide about a file that judges: one that is new can only be a test of the work itself."""
+    why = "a program of the check" if program.depth else "the check's own program"
+    why = table.COMMANDS if program.sourced else why
+    if change.kind != "added":
+        return _put_back(change.path, why)
+    if program.sourced:
+        return Steered(path=change.path, how="removed", why=why)
+    return Steered(path=change.path, how="new test", why="a new test")

@@ -1,0 +1,271 @@
+"""Mixed files of the harness tree: the work's dependencies and build, the base's tests and commands, key by key."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+from corral.rules.checks.steering import ini_text, make_text, module_text, table, toml_text
+
+Table = dict[str, Any]
+
+#: What a work may set in pytest's tables: where its modules are, and how loud it is. All else says which tests run.
+OWN_PYTEST = frozenset({
+    "pythonpath", "markers", "filterwarnings", "asyncio_mode", "asyncio_default_fixture_loop_scope", "minversion",
+    "asyncio_default_test_loop_scope", "log_cli", "log_cli_level", "log_level", "log_format", "log_date_format",
+    "log_file",
+    "django_settings_module", "junit_family", "junit_suite_name", "cache_dir", "tmp_path_retention_policy",
+    "tmp_path_retention_count", "qt_api", "timeout", "timeout_method",
+})  # fmt: skip
+#: What a work may set in tox's and nox's tables.
+OWN_TOX = frozenset({
+    "deps", "extras", "requires", "minversion", "min_version", "description", "usedevelop", "package",
+    "isolated_build", "skipsdist", "basepython", "base_python", "dependency_groups", "recreate", "labels",
+    "no_package",
+})  # fmt: skip
+#: Tables of `[tool]` that belong to a program, which counts where a check starts it.
+TOOL_TABLES = {
+    "ruff": ("ruff",), "mypy": ("mypy", "dmypy"), "pyright": ("pyright", "basedpyright"),
+    "basedpyright": ("basedpyright",),
+    "black": ("black",), "isort": ("isort",), "pylint": ("pylint",), "flake8": ("flake8",),
+    "coverage": ("coverage", "pytest", "py.test"),
+    "importlinter": ("lint-imports",), "bandit": ("bandit",), "vulture": ("vulture",), "deptry": ("deptry",),
+    "taskipy": ("task", "taskipy"), "poe": ("poe",), "pdm": ("pdm",), "hatch": ("hatch",), "poetry": (),
+    "doit": ("doit",),
+}  # fmt: skip
+NODE_TABLES = (
+    "jest", "vitest", "mocha", "ava", "tap", "nyc", "c8", "babel", "karma", "jasmine", "eslintConfig",
+    "prettier", "wireit", "config", "husky", "lint-staged", "volta", "tsd", "xo", "standard", "uvu",
+    "mocha-opts",
+)  # fmt: skip
+DEPENDENCIES = (
+    "dependencies",
+    "devDependencies",
+    "peerDependencies",
+    "optionalDependencies",
+    "overrides",
+    "resolutions",
+)
+
+
+def merged(
+    path: str, base: bytes | None, delivered: bytes | None, tools: Collection[str], *, own_path: bool = True
+) -> bytes | None:
+    """Return the content of a mixed file in the harness tree; None: it cannot be read, so the base's file counts.
+
+    `base` is None where the file was added. Without `own_path` pytest's `pythonpath` is the base's.
+    """
+    if delivered is None or base == delivered:
+        return base if delivered is None else delivered
+    try:
+        marked = tools if own_path else {*tools, FAKES}
+        return _of(path)((base or b"").decode(), delivered.decode(), marked).encode()
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+        return None
+
+
+FAKES = "pythonpath of the base"  #: among the tools: the work's search path is not believed
+
+
+def _own_pytest(tools: Collection[str]) -> Collection[str]:
+    return OWN_PYTEST - {"pythonpath"} if FAKES in tools else OWN_PYTEST
+
+
+Merge = Callable[[str, str, Collection[str]], str]
+
+
+def _of(path: str) -> Merge:
+    name = path.rpartition("/")[2].lower()
+    if name in ("pyproject.toml", "pytest.toml", ".pytest.toml", "tox.toml", "cargo.toml"):
+        return {"cargo.toml": _cargo, "pyproject.toml": _pyproject}.get(name, _pytest_toml)
+    if name == "package.json":
+        return _package_json
+    if name == "go.mod":
+        return lambda base, delivered, _: module_text.merged(base, delivered)
+    if name.endswith((".mk", ".mak")) or "makefile" in name:
+        return lambda base, delivered, _: make_text.merged(base, delivered)
+    if name in (".npmrc", ".yarnrc"):
+        return lambda base, delivered, _: ini_text.merged_lines(base, delivered, table.STEERING_NPM_KEYS)
+    if name == ".env" or name.startswith(".env.") or name.endswith(".env"):
+        return lambda base, delivered, _: ini_text.merged_lines(base, delivered, table.STEERING_VARIABLES)
+    return _ini
+
+
+def same(first: bytes | None, second: bytes | None, path: str) -> bool:
+    """Tell whether two contents of a mixed file mean the same; comments and order do not count."""
+    if first == second:
+        return True
+    if first is None or second is None:
+        return False
+    try:
+        return _meaning(path, first.decode()) == _meaning(path, second.decode())
+    except (ValueError, RecursionError):
+        return False
+
+
+def _meaning(path: str, text: str) -> object:
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(".toml"):
+        return _without_empty(tomllib.loads(text))
+    if name.endswith(".json"):
+        return json.loads(text)
+    if name == "go.mod":
+        return sorted(module_text.directives(text))
+    if name.endswith((".cfg", ".ini")):
+        return {section: keys for section, keys in ini_text.parsed(text).items() if keys}
+    return sorted(line.rstrip() for line in text.replace("\\\n", " ").splitlines() if line.strip())
+
+
+def _without_empty(document: Table) -> Table:
+    """Drop tables without content: they say nothing."""
+    kept = {
+        key: _without_empty(cast("Table", value)) if isinstance(value, dict) else value
+        for key, value in document.items()
+    }
+    return {key: value for key, value in kept.items() if value != {}}
+
+
+# --- by key
+
+
+def _put_back(ours: Table, base: Mapping[str, Any], key: str) -> None:
+    if key in base:
+        ours[key] = deepcopy(base[key])
+    else:
+        ours.pop(key, None)
+
+
+def _table_at(document: Mapping[str, Any], *path: str) -> Table:
+    at: Any = document
+    for part in path:
+        at = cast("Table", at).get(part, {}) if isinstance(at, dict) else {}
+    return cast("Table", at) if isinstance(at, dict) else {}
+
+
+def _with_own(base: Mapping[str, Any], delivered: Mapping[str, Any], own: Collection[str]) -> Table:
+    """Return the base's table with those keys of the work that are its own."""
+    kept = {key: value for key, value in base.items() if key.lower() not in own}
+    return {**kept, **{key: value for key, value in delivered.items() if key.lower() in own}}
+
+
+def _pyproject(base_text: str, text: str, tools: Collection[str]) -> str:
+    base, ours = tomllib.loads(base_text), tomllib.loads(text)
+    before, tool = _table_at(base, "tool"), _table_at(ours, "tool")
+    for name in {*before, *tool}:
+        if name in (
+            "pytest",
+            "tox",
+            "nox",
+            "nose",
+            "nose2",
+            "stestr",
+            "behave",
+            "ward",
+            "green",
+            "pytest-watch",
+            "pytest_env",
+        ):
+            own = OWN_TOX if name in ("tox", "nox") else _own_pytest(tools)
+            inner, was = _table_at(tool, name), _table_at(before, name)
+            options = _with_own(_table_at(was, "ini_options"), _table_at(inner, "ini_options"), _own_pytest(tools))
+            plain = _with_own(was, inner, own)
+            tool[name] = (
+                {**plain, "ini_options": options} if options else {k: v for k, v in plain.items() if k != "ini_options"}
+            )
+            if not tool[name] and name not in before:
+                del tool[name]
+        elif name in TOOL_TABLES and not set(TOOL_TABLES[name]).isdisjoint(tools):
+            _put_back(tool, before, name)
+    if tool or "tool" in ours:
+        ours["tool"] = tool
+    project = _table_at(ours, "project", "entry-points")
+    for group in ("pytest11", "nose.plugins.0.10", "tox", "distutils.commands", "console_scripts"):
+        _put_back(project, _table_at(base, "project", "entry-points"), group)
+    scripts = _table_at(ours, "project", "scripts")
+    for name in table.RUNNER_MODULES & {*scripts}:
+        _put_back(scripts, _table_at(base, "project", "scripts"), name)
+    return toml_text.dumps(ours)
+
+
+def _pytest_toml(base_text: str, text: str, tools: Collection[str]) -> str:
+    base, ours = tomllib.loads(base_text), tomllib.loads(text)
+    result = _with_own(base, ours, OWN_TOX)
+    options = _with_own(_table_at(base, "pytest"), _table_at(ours, "pytest"), _own_pytest(tools))
+    return toml_text.dumps({**result, "pytest": options} if options else result)
+
+
+def _cargo(base_text: str, text: str, _: Collection[str]) -> str:
+    base, ours = tomllib.loads(base_text), tomllib.loads(text)
+    for key in ("test", "bench", "patch", "replace", "profile", "lints", "example"):
+        _put_back(ours, base, key)
+    package = _table_at(ours, "package")
+    for key in ("autotests", "autobenches", "autobins", "autoexamples", "build", "links", "default-run", "metadata"):
+        _put_back(package, _table_at(base, "package"), key)
+    library = _table_at(ours, "lib")
+    for key in ("test", "harness", "doctest", "bench"):
+        _put_back(library, _table_at(base, "lib"), key)
+    for each in cast("list[Table]", ours.get("bin", [])):
+        bins = {str(one.get("name")): one for one in cast("list[Table]", base.get("bin", []))}
+        was = bins.get(str(each.get("name")), Table())
+        for key in ("test", "harness", "bench"):
+            _put_back(each, was, key)
+    workspace = _table_at(ours, "workspace")
+    for key in ("exclude", "default-members", "lints"):
+        _put_back(workspace, _table_at(base, "workspace"), key)
+    return toml_text.dumps(ours)
+
+
+def _package_json(base_text: str, text: str, _: Collection[str]) -> str:
+    base: Table = json.loads(base_text or "{}")
+    ours: Table = json.loads(text)
+    before, scripts = _table_at(base, "scripts"), _table_at(ours, "scripts")
+    new = {
+        name: value
+        for name, value in scripts.items()
+        if name not in before
+        and re.sub(r"^(pre|post)", "", name) not in {*before, "install", "pack", "publish", "prepare"}
+    }
+    ours["scripts"] = {**before, **new}
+    if not ours["scripts"] and "scripts" not in base:
+        del ours["scripts"]
+    for key in NODE_TABLES:
+        _put_back(ours, base, key)
+    for key in DEPENDENCIES:
+        packages = _table_at(ours, key)
+        for name, version in list(packages.items()):
+            if _is_runner(name) and not re.fullmatch(r"[\^~<>=v\d][\w.^~<>=|\s*-]*|latest|\*", str(version)):
+                _put_back(packages, _table_at(base, key), name)
+    ours["imports"] = {**_table_at(ours, "imports"), **_table_at(base, "imports")}
+    if not ours["imports"]:
+        del ours["imports"]
+    for key in ("imports", "browser"):
+        aliases = _table_at(ours, key)
+        for name in [each for each in aliases if _is_runner(each.lstrip("#"))]:
+            _put_back(aliases, _table_at(base, key), name)
+    return json.dumps(ours, indent=2, ensure_ascii=False) + "\n"
+
+
+def _is_runner(name: str) -> bool:
+    return name in table.RUNNER_PACKAGES or name.startswith(table.RUNNER_SCOPES)
+
+
+def _ini(base: str, text: str, tools: Collection[str]) -> str:
+    def own(section: str) -> Collection[str] | None:
+        """Return which keys of a section are the work's; None: all of them."""
+        name = section.lower()
+        if name in ("pytest", "tool:pytest"):
+            return _own_pytest(tools)
+        if name == "tox" or name.startswith(("testenv", "tox:", "gh-actions")):
+            return OWN_TOX
+        if name in ("aliases", "nosetests", "unittest", "tool:nosetests", "test", "behave", "trial"):
+            return ()
+        if name.startswith("options.entry_points"):
+            return frozenset({"console_scripts", "gui_scripts"})
+        owner = re.split(r"[:.\-]", name.removeprefix("tool:"))[0]
+        return () if owner in TOOL_TABLES and not set(TOOL_TABLES[owner]).isdisjoint(tools) else None
+
+    return ini_text.merged(base, text, own)

@@ -1,0 +1,84 @@
+"""Added files that stand in the way of something: a runner's module, a program, a target, a file of the base."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from corral.model.evidence import Steered
+from corral.rules.checks.steering import module_text, roles, table
+from corral.rules.checks.steering.programs import COMMON_PROGRAMS
+from corral.rules.checks.steering.work import Work
+
+
+def shadowed(work: Work, path: str, outside: Collection[str]) -> str | None:
+    """Return what an added file shadows; `outside`: modules that the base's run found outside of the repository."""
+    name = PurePosixPath(path).name
+    if runner := roles.shadows_runner(path, work.packages):
+        return runner
+    if name in COMMON_PROGRAMS and not any(each.path == path for each in work.programs.files):
+        return name
+    return _module_of_outside(work, path, outside) or _hidden_test(work, path)
+
+
+def _module_of_outside(work: Work, path: str, outside: Collection[str]) -> str | None:
+    folder = path.rpartition("/")[0]
+    module = roles.module_of(path)
+    if module in outside and folder not in work.packages:
+        return module
+    inside = [part for part in folder.split("/") if part in outside]
+    if inside and folder.partition(inside[0])[0].rstrip("/") not in work.packages:
+        return inside[0]
+    return None
+
+
+def _hidden_test(work: Work, path: str) -> str | None:
+    """Return a test or helper of the base that Python no longer finds: packages and libraries come before .py files."""
+    folder, _, file = path.rpartition("/")
+    module = roles.module_of(path)
+    if module is None or (file.endswith(".py") and file != "__init__.py"):
+        return None
+    hidden = f"{folder}.py" if file == "__init__.py" else f"{folder}/{module}.py".lstrip("/")
+    return hidden if hidden in work.base and roles.role_of(hidden) in ("test", "runner", "data") else None
+
+
+def hidden_target(work: Work, path: str) -> str | None:
+    """Return a target of make that an added file of that name makes up to date."""
+    targets = [each for each in work.programs.targets if each.tool == "make" and path in work.added]
+    return next((each.name for each in targets if normpath(f"{each.folder}/{each.name}") == path), None)
+
+
+def in_the_way(work: Work, steered: Sequence[Steered]) -> list[Steered]:
+    """Return added files that lie where a file that is put back must stand, as a link in place of a folder does."""
+    back = {each.path for each in steered if each.how == "put back"}
+    above = {str(parent): path for path in back for parent in PurePosixPath(path).parents}
+    found: list[Steered] = []
+    for path in work.added - {each.path for each in steered}:
+        below = next((str(parent) for parent in PurePosixPath(path).parents if str(parent) in back), None)
+        if where := above.get(path) or below:
+            found.append(Steered(path=path, how="removed", why=f"lies where `{where}` was"))
+    return found
+
+
+def installed(work: Work, path: str) -> str | None:
+    """Return the package that an added file below node_modules shadows; a package that nobody knew is product."""
+    words = path[path.lower().rindex("node_modules/") + len("node_modules/") :].split("/")
+    package = "/".join(words[:2]) if words[0].startswith("@") else words[0]
+    if package in table.RUNNER_PACKAGES or package.startswith((".", *table.RUNNER_SCOPES)):
+        return package
+    declared = work.text("base", "package.json") or "" if "package.json" in work.base else ""
+    known = f'"{package}"' in declared or any(f"node_modules/{package}/" in each for each in work.base)
+    return package if known else None
+
+
+def vendored(work: Work) -> bool:
+    """Tell whether the work brings a copy of a Go module that the base finds elsewhere."""
+    if "go.mod" not in work.base or any(path.startswith("vendor/") for path in work.base):
+        return False
+    modules = {
+        line.split()[0]
+        for word, line in module_text.directives(work.text("base", "go.mod") or "")
+        if word in ("require", "replace")
+    }
+    return any(path.startswith(f"vendor/{module}/") for path in work.added for module in modules)

@@ -1,0 +1,207 @@
+"""The tools that an agent at work is given: what each is called, what it does, what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from corral.model.errors import BadRequest
+from corral.rules.context.mail import LEASE_SECONDS, LONGEST_LEASE_SECONDS, MOST_TAKEN, Priority
+
+LONGEST_WAIT_SECONDS = 45.0  #: most programs give a tool a minute; who wants to wait longer asks again
+MOST_PROGRESS = 1000  #: characters of a report
+MOST_QUESTION = 4000
+MOST_TASK = 100_000
+MOST_RESULT_BYTES = 256 << 10
+
+Wait = Annotated[
+    float, Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for it if it is not there yet; ask again.")
+]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Optional = Annotated[str, Meta(max_length=200)]
+#: Models are told that it is a text: not every provider takes a schema that leaves the type open.
+Result = Annotated[Any, Meta(description="Text, or JSON.", extra_json_schema={"type": "string"})]
+
+
+class ReportProgress(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tell the person what you are doing now, in one line; it is shown live. Use it at every larger step."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=MOST_PROGRESS)]
+    percent: Annotated[float, Meta(ge=0, le=100, description="How much of it is done.")] = 0.0
+
+
+class AskPerson(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask the person who started this run something you cannot find out yourself.
+
+    Give the default that you go on with if nobody answers before the deadline. If the answer is not there yet, go on
+    with other work and call read_answer later.
+    """
+
+    question: Annotated[str, Meta(min_length=1, max_length=MOST_QUESTION)]
+    default: Annotated[str, Meta(max_length=MOST_QUESTION, description="What holds if nobody answers.")]
+    deadline_minutes: Annotated[float, Meta(ge=0.1, le=1440)] = 10.0
+    wait_seconds: Wait = LONGEST_WAIT_SECONDS
+
+
+class ReadAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Look whether the person has answered a question of yours, by the `ask` that ask_person returned."""
+
+    ask: Name
+    wait_seconds: Wait = 0.0
+
+
+class ListNodes(Struct, frozen=True, forbid_unknown_fields=True):
+    """List who works in this run, under which names you can write to them, and which of them are over."""
+
+
+class SendMail(Struct, frozen=True, forbid_unknown_fields=True):
+    """Write to another agent of this run, to `all` of them, to the `parent` that spawned you, or to a child.
+
+    To answer a letter, send to its `from` with its `thread`.
+    """
+
+    to: Name
+    text: Annotated[str, Meta(min_length=1, description="At most 10 KB; JSON is welcome.")]
+    priority: Priority = "normal"
+    thread: Optional = ""
+
+
+class ReadMail(Struct, frozen=True, forbid_unknown_fields=True):
+    """Take the letters that wait for you, the most urgent first.
+
+    Acknowledge each with ack_mail once you have dealt with it: one that is not is handed out again later.
+    """
+
+    most: Annotated[int, Meta(ge=1, le=MOST_TAKEN)] = MOST_TAKEN
+    wait_seconds: Wait = 0.0
+    lease_seconds: Annotated[float, Meta(ge=1, le=LONGEST_LEASE_SECONDS)] = LEASE_SECONDS
+
+
+class AckMail(Struct, frozen=True, forbid_unknown_fields=True):
+    """Say that letters are dealt with, by their ids: they are not handed out again."""
+
+    ids: Annotated[tuple[int, ...], Meta(min_length=1, max_length=100)]
+
+
+class ReadThread(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read again what you wrote and got in one thread of mail."""
+
+    thread: Name
+
+
+class ReadOutput(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read the result of a node of this run that is over, or of a child of yours."""
+
+    node: Name
+    offset: Annotated[int, Meta(ge=0, description="Where to go on in a long one.")] = 0
+
+
+class ListFiles(Struct, frozen=True, forbid_unknown_fields=True):
+    """List the files that a node which is over, or a child of yours, has changed."""
+
+    node: Name
+
+
+class ReadFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read a file as a node which is over, or a child of yours, has left it."""
+
+    node: Name
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    offset: Annotated[int, Meta(ge=0)] = 0
+
+
+class SpawnTask(Struct, frozen=True, forbid_unknown_fields=True):
+    """Start a child: another agent, in a workspace of its own that starts where yours did, works on a task for you.
+
+    It knows nothing but the task you give. It is checked and paid like your own work, from your budget, and is
+    stopped when you end: wait for it with child_result. Its commit can be taken over with git cherry-pick.
+    """
+
+    task: Annotated[str, Meta(min_length=1, max_length=MOST_TASK)]
+    role: Optional = ""
+    agent: Annotated[str, Meta(max_length=200, description="NAME or NAME:MODEL; left out: the same as you.")] = ""
+    reason: Annotated[str, Meta(max_length=500)] = ""
+    budget_usd: Annotated[float, Meta(ge=0, le=1e6, description="Left out: it shares what you have left.")] = 0.0
+    read_only: bool = False
+
+
+class ChildResult(Struct, frozen=True, forbid_unknown_fields=True):
+    """Look how a child of yours is, and what came of it once it is over."""
+
+    child: Name
+    wait_seconds: Wait = LONGEST_WAIT_SECONDS
+
+
+class StopChild(Struct, frozen=True, forbid_unknown_fields=True):
+    """Stop a child of yours; its work so far is kept."""
+
+    child: Name
+
+
+class Finish(Struct, frozen=True, forbid_unknown_fields=True):
+    """End your work now with this result, text or JSON. Nothing that you do after it counts."""
+
+    result: Result = ""
+    text: Annotated[str, Meta(max_length=MOST_TASK, description="Last words for the person.")] = ""
+
+
+Arguments = (
+    ReportProgress | AskPerson | ReadAnswer | ListNodes | SendMail | ReadMail | AckMail | ReadThread | ReadOutput
+    | ListFiles | ReadFile | SpawnTask | ChildResult | StopChild | Finish
+)  # fmt: skip
+
+
+class Hints(Struct, frozen=True, rename="camel"):
+    """What a program may think of a tool: some leave out those that might change something where nothing is to be."""
+
+    read_only_hint: bool = True
+    destructive_hint: bool = False
+    open_world_hint: bool = False
+
+
+class Tool(Struct, frozen=True):
+    """One tool as it is listed; its result is JSON in a text."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(name="inputSchema")
+    annotations: Hints = Hints()  #: no file of the workspace is ever touched
+
+
+def _name(kind: type[Struct]) -> str:
+    name = kind.__name__
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+KINDS: dict[str, type[Arguments]] = {
+    _name(kind): kind
+    for kind in (
+        ReportProgress, AskPerson, ReadAnswer, ListNodes, SendMail, ReadMail, AckMail, ReadThread, ReadOutput,
+        ListFiles, ReadFile, SpawnTask, ChildResult, StopChild, Finish,
+    )
+}  # fmt: skip
+
+
+def listed() -> tuple[Tool, ...]:
+    """Return all tools, with schemas that need no references to be followed."""
+    (schemas, parts) = msgspec.json.schema_components(tuple(KINDS.values()))
+    found: list[Tool] = []
+    for (name, kind), _ in zip(KINDS.items(), schemas, strict=True):
+        part = {key: value for key, value in parts[kind.__name__].items() if key not in ("title", "description")}
+        hints = Hints(read_only_hint=kind is not SpawnTask)
+        found.append(Tool(name, " ".join((kind.__doc__ or "").split()), part, hints))
+    return tuple(found)
+
+
+def arguments(name: str, given: bytes) -> Arguments:
+    """Read what a tool was called with; say in one line what is wrong with it."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise BadRequest(f"there is no tool `{name[:80]}`", hint="there are: " + ", ".join(KINDS))
+    try:
+        return msgspec.json.decode(given or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadRequest(f"{name}: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,129 @@
+"""The JSON Schema of flow files, made from the same lists of keys that the reader holds them to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corral.rules.flows.items import MOST_ITEMS
+from corral.rules.flows.reader import COMMON, KINDS, OWN, TOP, WORKING
+
+TEXT: dict[str, Any] = {"type": "string"}
+TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+NUMBER: dict[str, Any] = {"type": "number"}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+TIME: dict[str, Any] = {"anyOf": [TEXT, NUMBER], "description": "90s, 20m, 2h"}
+MONEY: dict[str, Any] = {
+    "anyOf": [NUMBER, {"type": "object", "properties": {"usd": NUMBER}, "additionalProperties": False}]
+}
+EDGE: dict[str, Any] = {
+    "anyOf": [
+        TEXT,
+        {
+            "type": "object",
+            "properties": {"node": TEXT, "on": {"enum": ["success", "failure", "always"]}},
+            "required": ["node"],
+            "additionalProperties": False,
+        },
+    ]
+}
+ROWS: dict[str, Any] = {"type": "array", "minItems": 1, "items": {"type": "object", "minProperties": 1}}
+#: What stands behind each key; a key that is missing here may hold anything.
+KEYS: dict[str, dict[str, Any]] = {
+    "task": {**TEXT, "description": "what an agent is to do; {{...}} is filled in from inputs and results"},
+    "run": {**TEXT, "description": "a command, run in the box"},
+    "gate": {**TEXT, "description": "a question to a person"},
+    "merge": {"type": ["object", "null"], "description": "land what the nodes before it made"},
+    "flow": {**TEXT, "description": "another flow file"},
+    "with": {"type": "object", "description": "values for that flow's inputs"},
+    "needs": {"type": "array", "items": EDGE, "description": "nodes that come before it"},
+    "when": {**TEXT, "description": "it starts only if this holds"},
+    "for_each": {
+        "type": ["string", "array"],
+        "maxItems": MOST_ITEMS,
+        "description": "run the node once for each item; {{item}} and {{item.FIELD}} name it",
+    },
+    "matrix": {
+        "type": ["object", "string"],
+        "minProperties": 1,
+        "description": "run the node once for each combination; {{matrix.AXIS}} names a value",
+        "properties": {"include": ROWS, "exclude": ROWS},
+        "additionalProperties": {"type": "array", "minItems": 1, "description": "the values of one axis"},
+    },
+    "agent": TEXTS,
+    "race": TEXTS,
+    "model": TEXT,
+    "role": TEXT,
+    "type": {"enum": ["feature", "bugfix", "refactor", "test", "documentation", "architecture"]},
+    "files": TEXTS,
+    "skills": TEXTS,
+    "checks": TEXTS,
+    "read_only": {"type": "boolean"},
+    "retries": COUNT,
+    "fallback": TEXTS,
+    "timeout": TIME,
+    "idle": TIME,
+    "budget": MONEY,
+    "share": {**NUMBER, "description": "percent of the flow's budget"},
+    "output": {"description": "the shape of its answer: {verdict: [accept, reject], notes: string}; or `json`"},
+    "repeat": {
+        "type": "object",
+        "properties": {
+            "until": {"type": ["string", "boolean"], "description": "checks, success, or an expression over `output`"},
+            "most": {"type": "integer", "minimum": 1},
+            "delay": {**TIME, "description": "wait between two rounds"},
+        },
+        "additionalProperties": False,
+    },
+    "select": {"enum": ["evidence", "cheapest", "first"], "description": "how the best of a race is found"},
+    "scorers": {**TEXTS, "description": "plug-ins by name, or commands that print a number; more is better"},
+    "judge": {**TEXT, "description": "an agent that compares what is proven, without knowing whose it is"},
+    "reduce": {
+        "enum": ["first", "last", "concat", "merge", "list", "preferred"],
+        "description": "how the outputs of its items or of a race become one",
+    },
+    "scope": {"type": "object", "description": "as [scope] in corral.toml; it may only narrow"},
+    "default": {"enum": ["yes", "no"]},
+    "deadline": TIME,
+}
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of a flow file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A Corral flow",
+        "type": "object",
+        "required": ["nodes"],
+        "additionalProperties": False,
+        "properties": {name: _top(name) for name in TOP},
+    }
+
+
+def _top(name: str) -> dict[str, Any]:
+    match name:
+        case "nodes":
+            return {"type": "object", "minProperties": 1, "additionalProperties": {"oneOf": [*map(_node, KINDS)]}}
+        case "defaults":
+            return _table((*WORKING, "deadline"))
+        case "inputs":
+            fields = {"default": {}, "description": TEXT}
+            inner = {"type": ["object", "null"], "properties": fields, "additionalProperties": False}
+            return {"type": "object", "additionalProperties": inner}
+        case "budget":
+            return MONEY
+        case "on_failure":
+            return {"enum": ["stop", "continue"]}
+        case "context":
+            return {**TEXT, "description": "what every agent is told first, in the same words; inputs may be named"}
+        case "parallel":
+            return {"type": "integer", "minimum": 1}
+        case _:
+            return TEXT
+
+
+def _node(kind: str) -> dict[str, Any]:
+    return {**_table((kind, *COMMON, *OWN[kind])), "required": [kind]}
+
+
+def _table(names: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: KEYS.get(name, {}) for name in names}, "additionalProperties": False}

@@ -1,0 +1,1 @@
+"""What is merged, and how changes are shown."""

@@ -1,0 +1,177 @@
+"""May this start, may it go on: which limits bind an attempt, how much is held for it, and what a person is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from msgspec import Struct, structs
+
+from corral.model import Cost, Entry, Question
+from corral.model.flow import Flow
+from corral.model.money import ENOUGH, Bound, Budget, Expected, Limit, Refusal, Window
+
+STOP = "stop"
+WARN = 0.8  #: of a limit: told once
+DOUBT = 0.2  #: of a cost: so far apart, two words on it contradict each other
+DAY = 86400.0
+CENT, TINY = 0.01, 1e-6  #: what is offered at least; what adding up may get wrong
+OF: dict[Window, str] = {
+    "node": "the budget of this task", "run": "the budget of this run", "day": "the budget of the day",
+    "month": "the budget of the month", "ceiling": "the ceiling of the month",
+    "halt": "everything is halted: what may be spent",
+}  # fmt: skip
+LIFTS = {"ceiling": "corral budget set --ceiling USD", "halt": "corral halt --off"}  #: what no answer does
+
+
+class Who(Struct, frozen=True, kw_only=True):
+    """The attempt that wants to spend."""
+
+    run: str
+    node: str
+    agent: str
+    repo: str
+    ancestors: tuple[str, ...] = ()
+
+
+def since(window: Window, now: float, zone: tzinfo) -> float:
+    """Return when a window began, by the calendar of a time zone."""
+    if window in ("node", "run", "halt"):
+        return 0.0
+    local = datetime.fromtimestamp(now, zone)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    first = midnight if window == "day" else midnight.replace(day=1)
+    return first.timestamp()
+
+
+def until(window: Window, now: float, zone: tzinfo) -> float | None:
+    """Return when a window is over and a new one begins; None for one that does not end by itself."""
+    if window in ("node", "run", "halt"):
+        return None
+    start = datetime.fromtimestamp(since(window, now, zone), zone)
+    if window == "day":
+        following = start.date() + timedelta(days=1)
+    else:
+        following = (start.date() + timedelta(days=32)).replace(day=1)
+    return datetime(following.year, following.month, following.day, tzinfo=zone).timestamp()
+
+
+def bounds(who: Who, limits: Sequence[Limit], now: float, zone: tzinfo) -> list[Bound]:
+    """Return every limit that binds an attempt, where it binds; hard ones first, so that they are the ones named."""
+    found: list[Bound] = []
+    for limit in limits:
+        if limit.agent not in ("", who.agent) or limit.repo not in ("", who.repo):
+            continue
+        runs = (who.run, *who.ancestors) if limit.window == "run" else (who.run,)
+        found += [Bound(limit=limit, run=run, node=who.node, since=since(limit.window, now, zone)) for run in runs]
+    return sorted(found, key=lambda bound: bound.limit.window not in ("halt", "ceiling"))
+
+
+def of_run(flow: Flow) -> float | None:
+    """Return the limit of a whole run; None where the limit of its only task says the same."""
+    if flow.budget_usd is not None and len(flow.nodes) == 1 and not flow.nodes[0].fans_out:
+        own = flow.nodes[0].task.budget_usd
+        return None if own is not None and own <= flow.budget_usd else flow.budget_usd
+    return flow.budget_usd
+
+
+def to_reserve(fixed: float | None, paid: Sequence[float], budget: Budget) -> tuple[float, Expected]:
+    """Return what an attempt is expected to cost, all of which is reserved, and how well that is known."""
+    if fixed is not None:
+        return fixed, "fixed"
+    if len(paid) >= ENOUGH:
+        return quantile(paid, 0.9), "usual"
+    return max(budget.unknown_cost_usd, quantile(paid, 1.0)), "assumed"
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return the value that so big a part of all does not exceed."""
+    ordered = sorted(value for value in values if math.isfinite(value))
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)] if part > 0 else ordered[0]
+
+
+def reserved_for_unknown(known: float, held: float, budget: Budget) -> float:
+    """Return what stays reserved for an attempt of whose cost only a part is known: unknown is never nothing."""
+    return max(0.0, (held if held > 0 else budget.unknown_cost_usd) - known)
+
+
+def settled(reported: Cost, metered: Cost) -> Cost:
+    """Return what an attempt cost by its own word and by the meter: the larger, and whether they contradict."""
+    if reported.usd is None or metered.usd is None:
+        return metered if reported.usd is None else reported
+    larger, apart = max(reported.usd, metered.usd), abs(reported.usd - metered.usd)
+    if apart <= CENT or apart <= DOUBT * larger:
+        return structs.replace(reported, usd=larger)
+    return structs.replace(reported if larger == reported.usd else metered, disputed=True)
+
+
+def words(refusal: Refusal) -> str:
+    """Say which limit is in the way, with numbers."""
+    held = f" and ${refusal.reserved:.2f} is held for others" if refusal.reserved > 0 else ""
+    wanted = f"; ${refusal.wanted:.2f} more would be too much" if refusal.wanted else ""
+    return f"{limit_words(refusal.limit)}: ${refusal.spent:.2f} is spent{held}{wanted}"
+
+
+def limit_words(limit: Limit) -> str:
+    """Say what a limit is."""
+    of = "".join([f" of {limit.agent}" if limit.agent else "", f" in {limit.repo}" if limit.repo else ""])
+    return f"{OF[limit.window]}{of} is ${limit.usd:g}"
+
+
+def lacking(refusal: Refusal, wanted: float) -> float:
+    """Return how much more, in whole cents, lets a run finish that a limit stopped: also where more is spent by now."""
+    more = max(refusal.wanted, wanted, CENT)
+    return math.ceil(100 * max(more, refusal.spent + refusal.reserved + more - refusal.limit.usd) - 100 * TINY) / 100
+
+
+def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Question:
+    """Ask whether a run that was stopped by a limit may go on."""
+    limit = refusal.limit
+    choices = (f"raise {more:.2f}", STOP)
+    if limit.window in ("ceiling", "halt"):
+        choices, then = (STOP,), f"nothing but `{LIFTS[limit.window]}` lifts it: then `corral resume {who.run}`"
+    else:
+        then = f"raise: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
+    return Question(
+        key=f"{who.run}/budget/{limit.window}/{more:.4f}/{limit.usd:.4f}",
+        run=who.run,
+        node=who.node,
+        attempt=attempt,
+        kind="approval",
+        about="budget",
+        text=f"{words(refusal)}. Go on?",
+        context=f"its work is saved; {then}; stop, or nobody answers: the run stays over",
+        choices=choices,
+        default=STOP,
+        deadline=now + 7 * DAY,
+    )
+
+
+def offers_more(entry: Entry) -> bool:
+    """Tell whether an answer can let a run go on; no answer lifts a ceiling or a halt."""
+    return len(entry.choices) > 1
+
+
+def hint(entry: Entry) -> str:
+    """Say what to type so that a run goes on that a limit stopped."""
+    if offers_more(entry):
+        return f"corral answer {entry.id} {entry.choices[0]}"
+    return LIFTS["halt" if "/budget/halt/" in entry.key else "ceiling"]
+
+
+def amount(answer: str, more: float) -> float | None:
+    """Read an answer to that: how much more; 0 for no, None for words that are neither."""
+    said = answer.strip().lower()
+    if said in ("y", "yes", "raise"):
+        return more
+    if said in ("n", "no", STOP):
+        return 0.0
+    said = said.removeprefix("raise").removeprefix(" by").strip().removeprefix("$").removesuffix("usd").strip()
+    try:
+        usd = float(said)
+    except ValueError:
+        return None
+    return usd if math.isfinite(usd) and usd > 0 else None

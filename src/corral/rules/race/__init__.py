@@ -1,0 +1,1 @@
+"""Which of several attempts is the best."""

@@ -1,0 +1,275 @@
+"""Which of several attempts is the best: a total order by evidence, with a reason in words for each place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from corral.model import GRADES, Attempt, Grade
+from corral.model.flow import Select as How
+from corral.rules.checks import failures
+from corral.rules.race import variation
+
+ALWAYS_FINE = ("net", "tried")  #: violations that did no harm
+
+
+class Ranking(Struct, frozen=True, kw_only=True):
+    """All attempts, the best first."""
+
+    order: tuple[str, ...]
+    winner: str | None  #: None: none is good enough
+    why: str
+    reasons: Mapping[str, str]  #: of each attempt: why it stands where it stands
+
+
+class Criterion(Struct, frozen=True):
+    """One thing to go by: less is better."""
+
+    name: str
+    value: Callable[[Attempt], float]
+    best: str  #: said of a winner that it decided for
+    words: Callable[[float, float], str]  #: said of one that comes after another for it: its own value, the other's
+
+
+def proven(attempt: Attempt) -> bool:
+    """Tell whether it is done; nothing less ever wins."""
+    return attempt.status == "done" and all(check.passed for check in attempt.checks)
+
+
+def grade_of(attempt: Attempt) -> Grade | None:
+    """Return how well its work is proven; None where that was never found out."""
+    return attempt.evidence.grade if attempt.evidence else None
+
+
+def _grade(attempt: Attempt) -> int:
+    """Return the place of its grade, the best first; runs of before grades have none, and are all alike."""
+    grade = grade_of(attempt)
+    return GRADES.index("unchecked" if grade is None else grade)
+
+
+def _outside(attempt: Attempt) -> int:
+    return sum(each.kind not in ALWAYS_FINE for each in attempt.sandbox.violations)
+
+
+def _doubts(attempt: Attempt) -> int:
+    """Count what makes its checks worth less: chance, and tests that do not run any more.
+
+    Tests that it added count for nothing: whoever wants to win could add any number.
+    """
+    return sum(check.flaky + failures.lost(check) for check in attempt.checks)
+
+
+def _score(attempt: Attempt) -> float:
+    return -sum(value for _, value in sorted(attempt.scores.items()) if math.isfinite(value))
+
+
+def _cost(attempt: Attempt) -> float:
+    usd = attempt.cost.usd
+    return usd if usd is not None and math.isfinite(usd) else math.inf
+
+
+def _plural(number: float, what: str) -> str:
+    return f"{number:.0f} {what}{'' if number == 1 else 's'}"
+
+
+def _money(usd: float) -> str:
+    return "unknown" if math.isinf(usd) else f"${usd:.4g}"
+
+
+PROVEN = Criterion("done", lambda each: not proven(each), "the only one that is done", lambda _own, _other: "not done")
+GRADE = Criterion(
+    "evidence",
+    _grade,
+    "the best evidence",
+    lambda own, other: f"weaker evidence: {GRADES[int(own)]}, against {GRADES[int(other)]}",
+)
+NEW = Criterion(
+    "new failures",
+    lambda each: sum(len(check.new_failures) for check in each.checks),
+    "fewest new failures",
+    lambda own, _: _plural(own, "new failure"),
+)
+SCOPE = Criterion(
+    "scope",
+    _outside,
+    "nothing outside its scope",
+    lambda own, _: f"{_plural(own, 'write')} outside its scope",
+)
+FAILED = Criterion(
+    "checks",
+    lambda each: sum(not check.passed for check in each.checks),
+    "most checks pass",
+    lambda own, _: f"{_plural(own, 'check')} failed",
+)
+NOTHING = Criterion(
+    "delivered",
+    lambda each: not each.files_changed,
+    "something was delivered",
+    lambda _own, _other: "it changed nothing",
+)
+DOUBTS = Criterion(
+    "doubts",
+    _doubts,
+    "its checks leave no doubt",
+    lambda own, _: f"{_plural(own, 'doubt')} about its checks (flaky, or tests that do not run any more)",
+)
+OLD = Criterion(
+    "old failures",
+    lambda each: sum(len(check.old_failures) for check in each.checks),
+    "fewest old failures left",
+    lambda own, other: f"leaves {_plural(own, 'old failure')}, against {other:.0f}",
+)
+SCORE = Criterion("score", _score, "highest score", lambda own, other: f"score {-own:g}, against {-other:g}")
+VOTES = Criterion(
+    "judge",
+    lambda each: -(each.votes or 0.0),
+    "preferred by the judge",
+    lambda own, other: f"the judge gave it {-own:g}, against {-other:g}",
+)
+AGREES = Criterion(
+    "varied inputs",
+    variation.lost,
+    "most rivals agree with it on varied inputs",
+    lambda _own, _other: "differs from most rivals on varied inputs",
+)
+SIZE = Criterion(
+    "size",
+    lambda each: each.insertions + each.deletions,
+    "smallest change",
+    lambda own, other: f"larger change: {_plural(own, 'line')} against {other:.0f}",
+)
+COST = Criterion("cost", _cost, "lowest cost", lambda own, other: f"cost {_money(own)}, against {_money(other)}")
+TIME = Criterion(
+    "time",
+    lambda each: each.seconds if math.isfinite(each.seconds) else math.inf,
+    "quickest",
+    lambda own, other: f"slower: {own:.1f} s against {other:.1f} s",
+)
+OUTPUT = Criterion(
+    "output",
+    lambda each: -(len(each.output) if isinstance(each.output, str) else len(str(each.output or ""))),
+    "most output",
+    lambda own, other: f"less output: {-own:.0f} against {-other:.0f} characters",
+)
+
+BY: Mapping[How, Sequence[Criterion]] = {
+    "evidence": (PROVEN, GRADE, NOTHING, NEW, SCOPE, FAILED, DOUBTS, OLD, SCORE, VOTES, AGREES, SIZE, COST, TIME),
+    "cheapest": (PROVEN, COST, OUTPUT),
+    "first": (PROVEN, TIME, COST),
+}
+
+
+def key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
+    """Return by what attempts are ordered, but for the last tie-break."""
+    values = [criterion.value(attempt) for criterion in BY[how]]
+    if how == "cheapest" and proven(attempt):  # the originals: by cost among those that succeeded, else by output
+        values[2] = 0
+    elif how == "cheapest":
+        values[1] = 0
+    return tuple(float(value) for value in values)
+
+
+def rank(candidates: Sequence[Attempt], how: How = "evidence") -> Ranking:
+    """Order attempts; the order does not depend on the order they are given in."""
+    ranked = sorted(candidates, key=lambda each: (key(each, how), _place(each.id), each.id))
+    reasons = {
+        each.id: _first_words(each) if place == 0 else _behind(each, ranked[place - 1], how)
+        for place, each in enumerate(ranked)
+    }
+    best = ranked[0] if ranked and proven(ranked[0]) else None
+    why = _why(best, ranked[1:], how) if best else none_good(ranked)
+    if best:
+        reasons[best.id] = why
+    return Ranking(order=tuple(each.id for each in ranked), winner=best.id if best else None, why=why, reasons=reasons)
+
+
+def undecided(candidates: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the attempts between which nothing but size, cost and time would decide, though none is proven.
+
+    Checks that pass with and without the work do not say which is right: then the smallest change is often the one
+    that did least. The same holds where they answer varied inputs differently and no majority agrees. Those whose
+    trees are the same are one: `trees` are theirs by attempt.
+    """
+    equal = equals(candidates)
+    if not equal or not (grade_of(equal[0]) == "unharmed" or variation.split(equal)):
+        return ()
+    return distinct(equal, trees)
+
+
+def equals(candidates: Sequence[Attempt]) -> list[Attempt]:
+    """Return the best, and those that only size, cost and time put behind it; none if none is done."""
+    ranked = sorted(candidates, key=lambda each: (key(each), _place(each.id), each.id))
+    if not ranked or not proven(ranked[0]):
+        return []
+    decisive = BY["evidence"].index(SIZE)
+    return [each for each in ranked if key(each)[:decisive] == key(ranked[0])[:decisive]]
+
+
+def distinct(equal: Sequence[Attempt], trees: Mapping[str, str]) -> tuple[str, ...]:
+    """Return one attempt for each tree, if there are several."""
+    by_tree = {trees.get(each.id) or each.id: each.id for each in reversed(equal)}
+    names = tuple(sorted(by_tree.values(), key=lambda name: (_place(name), name)))  # by number: no order is a hint
+    return names if len(names) > 1 else ()
+
+
+def _place(name: str) -> tuple[int, str]:
+    number = name.rpartition("-")[2]
+    return (int(number), "") if number.isascii() and number.isdigit() else (0, number)
+
+
+def _deciding(one: Attempt, other: Attempt, how: How) -> tuple[Criterion, float, float] | None:
+    for criterion, mine, theirs in zip(BY[how], key(one, how), key(other, how), strict=True):
+        if mine != theirs:
+            return criterion, mine, theirs
+    return None
+
+
+def _behind(attempt: Attempt, ahead: Attempt, how: How) -> str:
+    found = _deciding(attempt, ahead, how)
+    if found is None:
+        return f"equal to {ahead.id}, and came later"
+    criterion, mine, theirs = found
+    if criterion is PROVEN:
+        return not_proven(attempt)
+    if criterion is AGREES:
+        return variation.difference(attempt)
+    return criterion.words(mine, theirs)
+
+
+def _why(best: Attempt, others: Sequence[Attempt], how: How) -> str:
+    checks = evidence_words(best)
+    if not others:
+        return checks
+    found = _deciding(best, others[0], how)
+    agreement = variation.agreement(best) if how == "evidence" else ""
+    if agreement and found and found[0] is AGREES:
+        return f"{checks}; {agreement}"
+    checks += f"; {agreement}" if agreement else ""
+    return f"{checks}; {found[0].best if found else 'the first of equals'}"
+
+
+def evidence_words(attempt: Attempt) -> str:
+    """Say what its checks prove."""
+    count = len(attempt.checks)
+    return "all checks pass" if count > 1 else "its check passes" if count else "no check was asked for"
+
+
+def _first_words(attempt: Attempt) -> str:
+    return evidence_words(attempt) if proven(attempt) else not_proven(attempt)
+
+
+def not_proven(attempt: Attempt) -> str:
+    """Say in a few words why an attempt cannot win."""
+    if attempt.error:
+        return f"{attempt.error.kind}: {attempt.error.message}"
+    return attempt.status.replace("_", " ")
+
+
+def none_good(ranked: Sequence[Attempt]) -> str:
+    """Say that nothing is good enough, and why not."""
+    if not ranked:
+        return "nothing was tried"
+    words = [f"{each.agent}: {not_proven(each)}" for each in ranked]
+    return "none is good enough: " + "; ".join(dict.fromkeys(words)) if len(words) > 1 else not_proven(ranked[0])

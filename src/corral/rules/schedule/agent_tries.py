@@ -1,0 +1,239 @@
+"""What follows the last try of one agent at one node: again, somebody else, wait, or enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from corral.model import Attempt, AttemptRecord, RetryPolicy
+from corral.model.flow import AgentChoice, Node
+from corral.rules.schedule import retry
+
+MOST_WAITS = 3  #: for a quota in one run; then it is parked, and a person says when to go on
+MOST_SAME = 2  #: rounds of a repeat that end in the very same failure
+
+
+class Begin(Struct, frozen=True, gc=False):
+    """Start a new attempt of a node."""
+
+    node: str
+    agent: AgentChoice
+    number: int = 1
+    lane: int = 0
+    retry_of: str | None = None
+    fallback_of: str | None = None
+    onto: str | None = None  #: the attempt whose result this one starts from
+    candidates: tuple[str, ...] = ()  #: for a judge: the attempts to compare, in the order it is shown them
+    account: str | None = None  #: to work on, instead of the one that is limited
+
+
+class GoOn(Struct, frozen=True):
+    """Take up an attempt that nobody drives any more."""
+
+    attempt: str
+    record: AttemptRecord
+
+
+class WaitUntil(Struct, frozen=True):
+    time: float
+    quiet: bool = False  #: nothing starts then: it is only looked at again
+
+
+class Park(Struct, frozen=True):
+    """A node waits for a person to say how it goes on."""
+
+    node: str
+    reason: str
+    until: float | None = None
+
+
+class Over(Struct, frozen=True):
+    """A lane has come to its end with its last attempt."""
+
+    last: AttemptRecord | None
+    reason: str = ""
+    over_budget: bool = False
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One agent at one node: what it did so far."""
+
+    node: Node
+    place: int
+    agent: AgentChoice
+    tries: Sequence[AttemptRecord]
+    policy: RetryPolicy
+    spent_usd: float = 0.0  #: by all lanes of the node
+    allowed_usd: float = 0.0  #: more than its budget, by a person's word
+
+
+def decide(
+    lane: Lane, *, driven: Collection[str], stopping: bool, now: float
+) -> Begin | GoOn | WaitUntil | Park | Over | None:
+    """Return what to do now; None while it is at work."""
+    if not lane.tries:
+        return Over(None) if stopping else Begin(lane.node.id, lane.agent, lane=lane.place)
+    record = lane.tries[-1]
+    last = record.attempt
+    if record.phase != "over":
+        return None if last.id in driven else GoOn(last.id, record)
+    if last.status == "done" or stopping:
+        return Over(record)
+    when = _again_at(lane, now)
+    if when is None and last.status == "limited" and lane.policy.on_limit == "ask":
+        return Park(lane.node.id, reason(last) + _choices(record), record.until)
+    successor = None if when is not None else _next_agent(lane)
+    if when is None and successor is None:
+        return Over(record, reason(last) + _parked_until(record))
+    total = lane.policy.total_seconds
+    if not lost(last) and taken(lane.tries, max(when or 0.0, now)) > total:
+        return Over(record, reason(last) + f"; not tried again: [retry] total_seconds ({total:.0f}) are over")
+    if _spent_up(lane):
+        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    if successor:
+        return Begin(lane.node.id, successor, lane=lane.place, fallback_of=last.id)
+    if when is not None and when > now:
+        return WaitUntil(when)
+    # None of these used up a try.
+    same = lost(last) or last.status in ("limited", "over_budget") or record.elsewhere is not None
+    agent = _asked(lane, last)
+    onto = last.id if last.status == "over_budget" and last.commit else None
+    return Begin(
+        lane.node.id,
+        agent,
+        last.number + (not same),
+        lane.place,
+        retry_of=last.id,
+        onto=onto,
+        account=record.elsewhere or last.account,
+    )
+
+
+def next_round(lane: Lane, *, holds: bool | None, now: float) -> Begin | Over | WaitUntil:
+    """Decide whether a repeated node is done once more; `holds` tells whether its `until` is true, None if `checks`."""
+    record = lane.tries[-1]
+    last, repeat, command = record.attempt, lane.node.repeat, lane.node.kind == "run"
+    rounds = [each for each in lane.tries if _is_round(each.attempt, command=command)]
+    if repeat is None or not _is_round(last, command=command):
+        return Over(record, reason(last) if last.status != "done" else "")
+    if last.status == "done" and holds is not False:
+        return Over(record)
+    if len(rounds) >= repeat.most:
+        return Over(
+            record, f"`until` does not hold after {len(rounds)} rounds" if last.status == "done" else reason(last)
+        )
+    if (
+        not command
+        and len(rounds) > MOST_SAME
+        and len({_failure(each.attempt) for each in rounds[-MOST_SAME - 1 :]}) == 1
+    ):
+        return Over(record, f"the same failure {MOST_SAME + 1} times: {reason(last)}")
+    if _spent_up(lane):
+        return Over(record, f"the budget of ${lane.node.task.budget_usd:g} is used up", over_budget=True)
+    when = (record.ended or 0.0) + repeat.delay_seconds
+    if repeat.delay_seconds and when > now:
+        return WaitUntil(when)
+    onto = last.id if last.commit else None
+    return Begin(lane.node.id, lane.agent, last.number + 1, lane.place, retry_of=last.id, onto=onto)
+
+
+def _is_round(attempt: Attempt, *, command: bool) -> bool:
+    """Tell whether an attempt counts as a round: a command's does however it ended, unless somebody stopped it."""
+    failed = command and attempt.status in ("failed", "timed_out")
+    return attempt.status == "done" or failed or _not_accepted(attempt)
+
+
+def _not_accepted(attempt: Attempt) -> bool:
+    return attempt.error is not None and attempt.error.kind in ("check_failed", "doubtful", "no_change", "bad_output")
+
+
+def _failure(attempt: Attempt) -> tuple[str, str]:
+    """What failed, by which two failures are the same."""
+    bad = next((check for check in attempt.checks if not check.passed), None)
+    return (reason(attempt), bad.output[-2000:] if bad else "") if attempt.status != "done" else (attempt.id, "")
+
+
+def _parked_until(record: AttemptRecord) -> str:
+    if record.attempt.status != "limited" or record.until is None:
+        return ""
+    return "; parked until " + _moment(record.until)
+
+
+def _moment(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+
+
+def _choices(record: AttemptRecord) -> str:
+    back = _moment(record.until) if record.until else "a time it does not say"
+    return f"; its quota is back at {back}. Then, or with another key now: corral resume; to give up: corral stop"
+
+
+def taken(tries: Sequence[AttemptRecord], now: float) -> float:
+    """Return how long the tries of a lane and the waits between them took, without the time nobody drove it."""
+    total = 0.0
+    for record, following in zip(tries, [*(each.started for each in tries[1:]), now], strict=True):
+        ended = record.ended or record.started
+        total += record.attempt.seconds or max(0.0, ended - record.started)
+        if not lost(record.attempt) and record.until != 0.0:  # 0: a person woke it up
+            total += max(0.0, following - ended)
+    return total
+
+
+def _again_at(lane: Lane, now: float) -> float | None:
+    """Return when the same agent may try again, or None when it may not."""
+    record, policy = lane.tries[-1], lane.policy
+    last, ended = record.attempt, record.ended or 0.0
+    if lost(last) or (last.status == "over_budget" and record.until == 0.0):  # 0: a person lets it go on
+        return ended
+    if record.elsewhere is not None:
+        return ended
+    if last.status == "limited" and record.until is not None:
+        waits = sum(
+            1 for each in lane.tries if each.attempt.status == "limited" and each.until != 0.0 and not each.elsewhere
+        )
+        if record.until <= now and waits <= MOST_WAITS:
+            return record.until
+        soon = record.until - now <= policy.max_wait_seconds
+        return record.until if policy.on_limit == "wait" and soon and waits <= MOST_WAITS else None
+    if last.status == "limited":  # nobody knows until when
+        return None
+    own = [each.attempt for each in lane.tries if each.attempt.agent == last.agent and not lost(each.attempt)]
+    counted = [each for each in own if each.status != "limited"] or own
+    delay = retry.delay_seconds(counted, policy, lane.node.task.retries)
+    return None if delay is None else ended + delay
+
+
+def _next_agent(lane: Lane) -> AgentChoice | None:
+    """Return who tries next when an agent cannot: the first named that has not tried yet."""
+    last = lane.tries[-1].attempt
+    if last.status == "over_budget":
+        return lane.tries[-1].cheaper
+    if last.status not in ("failed", "timed_out", "limited"):
+        return None
+    tried = {record.attempt.agent for record in lane.tries}
+    return next((choice for choice in lane.node.fallback if choice.name not in tried), None)
+
+
+def _asked(lane: Lane, last: Attempt) -> AgentChoice:
+    """Return the agent as it was asked for: it may have told us a longer name of its model meanwhile."""
+    named = (choice for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent)
+    return next(named, AgentChoice(last.agent))
+
+
+def _spent_up(lane: Lane) -> bool:
+    limit = lane.node.task.budget_usd
+    return limit is not None and lane.spent_usd >= limit + lane.allowed_usd
+
+
+def lost(attempt: Attempt) -> bool:
+    """Tell whether the engine died under it: that is our failure, and uses up no try."""
+    return attempt.status == "stopped" and attempt.error is not None
+
+
+def reason(attempt: Attempt) -> str:
+    """Say in one line why an attempt is not done."""
+    if attempt.error and attempt.status == "failed":
+        return f"{attempt.error.kind}: {attempt.error.message}"
+    return attempt.error.message if attempt.error else attempt.status.replace("_", " ")

@@ -1,0 +1,336 @@
+"""What happens next in a run: pure, and kept up to date as things happen, so that resuming is not a special case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from corral.model import OPEN, AttemptRecord, NodeState, RetryPolicy
+from corral.model.flow import Flow, Node
+from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.flows.items import asks_item, item_of, items_of
+from corral.rules.schedule import outcomes
+from corral.rules.schedule.actions import Action, Ask, Expand, Land, Limits, Settle
+from corral.rules.schedule.agent_tries import Begin
+from corral.rules.schedule.fair_slots import Room
+from corral.rules.schedule.graph import FAILED, Graph
+from corral.rules.schedule.node import Moment, Work
+from corral.rules.schedule.progress import End, Progress
+from corral.rules.schedule.slots import Seats
+
+
+class Schedule:
+    """One run: tell it what happened, ask it what to do."""
+
+    def __init__(self, flow: Flow, retry: RetryPolicy, limits: Limits | None = None, room: Room | None = None) -> None:
+        self._flow = flow
+        self._progress, self._graph = Progress(flow), Graph(flow.nodes)
+        self._tries = self._progress.tries
+        limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
+        self._seats = Seats(limits, flow.parallel, room)
+        self._work = Work(self._progress, self._seats, retry)
+        self._stored: dict[str, NodeState] = {}
+        self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
+        self._held: set[str] = set()  # nodes that a person paused
+        self._open = len(self._progress.nodes)
+        self._spent_before = 0.0  # by attempts that are over
+        self.allowed_usd = 0.0  #: more than the budget, by a person's word
+        self.stopping: str | None = None
+        self._failed = False
+        self._free = flow.budget_usd is None and flow.on_failure == "continue"  # nothing but its needs holds a node up
+
+    # --- what is known
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self._progress.nodes
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The nodes that are paused and not over."""
+        return frozenset(self._held - self._progress.ends.keys())
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many more attempts of which agent would begin if other runs left room for them."""
+        return self._seats.waiting
+
+    def node(self, name: str) -> Node:
+        """Return a node with its texts filled in and with what it is told of the work before it."""
+        return self._progress.node(name)
+
+    def node_of(self, record: AttemptRecord) -> Node:
+        """Return the node that an attempt works on; a judge's is another than that of those it compares."""
+        return self._progress.node_of(record)
+
+    def combination(self, name: str) -> str:
+        """Return the values of a matrix that a node is made for."""
+        return self._progress.combination(name)
+
+    def heads(self, name: str, base: str | None) -> tuple[str, ...]:
+        """Return the commits a node starts from; none: where the run began."""
+        return self._progress.heads(name, base)
+
+    def proofs(self, name: str) -> tuple[str, ...]:
+        """Return the checks that hold for what comes before a node."""
+        return self._progress.proofs(name)
+
+    def record(self, attempt: str, node: str) -> AttemptRecord | None:
+        return self._progress.record(attempt, node)
+
+    # --- what happened
+
+    def load(self, states: Iterable[NodeState], records: Iterable[AttemptRecord]) -> None:
+        """Take in what is stored of the run."""
+        tries = self._progress.tries
+        for record in records:
+            if record.void:
+                self._spent_before += record.attempt.cost.usd or 0.0
+                continue
+            own = tries.get(record.node)
+            if own is None:
+                tries[record.node] = [record]
+            else:
+                own.append(record)
+            if record.phase == "over":
+                self._spent_before += record.attempt.cost.usd or 0.0
+            else:
+                self._seats.leave(record)
+        for state in states:
+            if state.status == "paused":
+                self._held.add(state.id)
+            elif state.status not in OPEN:
+                self._stored[state.id] = state
+        self._restore(list(self._look))
+
+    def _restore(self, ready: list[str]) -> None:
+        stored, look, done, ends = self._stored, self._look, self._graph.done, self._progress.ends
+        plain = frozenset[str]() if self._progress.told else self._progress.plain
+        for name in ready:  # grows
+            state = stored.pop(name, None)
+            if state is None:
+                look[name] = None
+                continue
+            look.pop(name, None)
+            if name in plain and state.status == "done" and (opened := done(name)) is not None:
+                ends[name] = state  # most of a large run that is resumed, as `_plainly` does it
+                self._open -= 1
+                ready += opened
+                continue
+            self._recall(name)
+            ready += self._take_in(name, state)
+
+    def _recall(self, name: str) -> None:
+        """Take in the items of a node that is over: what comes after it goes on from their work."""
+        progress, members = self._progress, list[str]()
+        node = progress.nodes[name]
+        while node.fans_out and (state := self._stored.pop(f"{name}.{len(members)}", None)):
+            progress.nodes[state.id] = item_of(node, len(members))
+            progress.items[state.id], progress.ends[state.id] = (name, None, len(members)), state
+            progress.smooth = progress.smooth and state.status == "done"
+            members.append(state.id)
+        if members:
+            progress.members[name] = members
+
+    def heard(self, record: AttemptRecord, *, driven: bool) -> None:
+        """Take in that an attempt is driven from now on, or that it is over."""
+        name = record.node
+        tries = self._tries.get(name)
+        new = False
+        if tries is None:
+            self._tries[name], new = [record], True
+        elif tries[-1] is not record and all(each.attempt.id != record.attempt.id for each in tries):
+            tries.append(record)
+            new = True
+        if driven:
+            self._seats.begun(record, new=new)
+            return
+        if self._seats.over(record, new=new):
+            self._spent_before += record.attempt.cost.usd or 0.0
+        self._look[name] = None
+
+    def ended(self, settle: Settle) -> list[Action]:
+        """Take in the end of a node that no attempt decides: a gate that was answered, a merge that was made."""
+        return [] if settle.node in self._progress.ends else self._settled(settle)
+
+    def hold(self, node: str) -> None:
+        """Begin no attempt of a node until it is released."""
+        self._held.add(node)
+
+    def release(self, node: str) -> None:
+        self._held.discard(node)
+        self.look(node)
+
+    def look(self, node: str) -> None:
+        """Decide about a node once more: something about its attempts is known now that was not."""
+        if node not in self._progress.ends:
+            self._look[node] = None
+
+    def stop(self, reason: str) -> None:
+        self.stopping = self.stopping or reason
+        ends = self._progress.ends
+        self._look = dict.fromkeys(name for name in self._progress.nodes if name not in ends)
+
+    # --- what to do
+
+    def decide(self, now: float) -> list[Action]:
+        """Return what to do now; what is settled is taken in already. Nothing means: wait for what is driven."""
+        for name in self._work.due(now) if self._work.later else ():
+            self._look[name] = None
+        actions: list[Action] = []
+        at = Moment(now, self.stopping, self.allowed_usd, self._held)
+        plain = self._progress.plain if self._free and not (self.stopping or self._held) else frozenset[str]()
+        while batch := self._next():
+            names = iter(batch)
+            while (name := self._plainly(names, plain, actions)) is not None:
+                actions += self._decide(name, at)
+        if not self._open:
+            actions.append(outcomes.of_run(self._progress))
+        elif self._work.later:
+            actions.append(self._work.wait())
+        return actions
+
+    def _next(self) -> Iterable[str]:
+        """Return whom to decide about: to whom something happened, then who waits longest for a slot that is free."""
+        if look := self._look:
+            self._look = {}
+            self._seats.turn = None
+            return look
+        waited = self._seats.next()
+        return () if waited is None else (waited,)
+
+    def _plainly(self, names: Iterator[str], plain: frozenset[str], actions: list[Action]) -> str | None:
+        """Decide what most nodes come to, one agent that begins and does it; return the first that wants more thought.
+
+        All of a large flow goes through here: nothing is made or called that can be left out.
+        """
+        progress, seats, look, done = self._progress, self._seats, self._look, self._graph.done
+        ends, nodes, tries = progress.ends, progress.nodes, progress.tries
+        told, plenty, add = progress.told, seats.plenty, actions.append
+        for name in names:
+            if name in ends:
+                continue
+            if name not in plain:
+                return name
+            own = tries.get(name)
+            if own is None:
+                agent = nodes[name].agent
+                if plenty > 0:
+                    plenty -= 1
+                    seats.decided += 1
+                elif not seats.take(name, agent.name):
+                    continue
+                add(Begin(name, agent))
+                continue
+            last = own[-1]
+            attempt = last.attempt
+            if attempt.status != "done" or last.phase != "over" or last.lane:
+                return name
+            bare = not (attempt.checks or attempt.files_changed)
+            settle = Settle(name, "done", None, attempt.id, outcomes.UNPROVEN if bare else outcomes.why(attempt))
+            if told or (ready := done(name)) is None:
+                actions += self._settled(settle)
+                continue
+            add(settle)
+            ends[name] = settle
+            self._open -= 1
+            for each in ready:
+                look[each] = None
+        return None
+
+    def _decide(self, name: str, at: Moment) -> list[Action]:
+        node = self._progress.nodes[name]
+        if name not in self._progress.tries:
+            if self.stopping:
+                return self._settled(Settle(name, "stopped", self.stopping))
+            if name in self._progress.members:
+                return self._settled(outcomes.of_items(self._progress, name))
+            if (opening := self._opening(node)) is not None:
+                return opening
+        if self._flow.fills:
+            try:
+                self.node(name)
+            except Wrong as wrong:
+                return self._settled(Settle(name, "failed", f"bad_output: {wrong}"))
+        match node.kind:
+            case "gate":
+                return [Ask(name)]
+            case "merge":
+                return [Land(name)]
+            case "join":
+                return self._settled(outcomes.of_nested(self._progress, name))
+            case _:
+                found = self._work.decide(node, at)
+                return self._settled(found) if isinstance(found, Settle) else found
+
+    def _opening(self, node: Node) -> list[Action] | None:
+        """Decide whether a node whose needs are met starts at all, and how many times; None: once."""
+        if self._failed and self._flow.on_failure == "stop":
+            return self._settled(Settle(node.id, "skipped", "the flow stops at the first failure"))
+        limit = self._flow.budget_usd
+        if limit is not None and node.kind == "task" and self._spent() >= limit + self.allowed_usd:
+            return self._settled(Settle(node.id, "over_budget", f"the budget of ${limit:g} is used up"))
+        words: str | None = None
+        try:
+            for name, words in node.around:
+                if not Expression(words).holds(self._progress.known(name)):
+                    return self._settled(Settle(node.id, "skipped", f"`when` of `{name}` does not hold: {words}"))
+            words = node.when
+            own = words is not None and node.fans_out and asks_item(words)
+            if words is not None and not own and not Expression(words).holds(self._progress.known(node.id)):
+                return self._settled(Settle(node.id, "skipped", f"`when` does not hold: {words}"))
+            words = node.for_each
+            if node.items is not None:
+                return self._expand(node, node.items)
+            if words is None:
+                return None
+            value = Expression(words).value(self._progress.known(node.id))
+            return self._expand(node, items_of(value, matrix=node.matrix))
+        except Wrong as wrong:
+            return self._settled(Settle(node.id, "failed", f"bad_output: `{words}`: {wrong}"))
+
+    def _expand(self, node: Node, values: Sequence[Any]) -> list[Action]:
+        progress = self._progress
+        made = tuple(item_of(node, place) for place in range(len(values)))
+        names = progress.members[node.id] = [each.id for each in made]
+        for place, each in enumerate(made):
+            progress.nodes[each.id], progress.items[each.id] = each, (node.id, values[place], place)
+        self._open += len(made)
+        self._graph.add(made)
+        self._graph.hold(node.id, names)
+        self._restore([*names, *([] if made else [node.id])])
+        return [Expand(node.id, made)]
+
+    # --- the end of a node
+
+    def _settled(self, settle: Settle) -> list[Action]:
+        """Take in the end of a node; return it and the ends it leads to."""
+        cascade: list[Action] = [settle]
+        if self.stopping:  # nothing follows any more: each of the others is stopped for itself
+            self._note(settle.node, settle)
+            return cascade
+        for name in self._take_in(settle.node, settle, cascade):
+            self._look[name] = None
+        return cascade
+
+    def _take_in(self, name: str, end: End, cascade: list[Action] | None = None) -> Sequence[str]:
+        self._note(name, end)
+        if end.status == "done" and (ready := self._graph.done(name)) is not None:
+            return ready
+        opened = self._graph.settle(name, end.status)
+        for skipped, need in opened.skipped:
+            words = f"`{need}` is {self._progress.ends[need].status}"
+            self._stored.pop(skipped, None)
+            settle = Settle(skipped, "skipped", words)
+            self._note(skipped, settle)
+            if cascade is not None:
+                cascade.append(settle)
+        return opened.ready
+
+    def _note(self, name: str, end: End) -> None:
+        self._progress.note(name, end)
+        self._open -= 1
+        self._failed = self._failed or end.status in FAILED
+
+    def _spent(self) -> float:
+        return self._spent_before + self._seats.spent_usd

@@ -1,0 +1,178 @@
+"""How far a run has come: its nodes, their attempts and ends, and what others are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import structs
+
+from corral.model import Attempt, AttemptRecord, NodeState, Status
+from corral.model.flow import Flow, Node, Task
+from corral.rules.context import handoff
+from corral.rules.flows import fill_text
+from corral.rules.flows.names import Results
+from corral.rules.race import llm_judge
+from corral.rules.schedule import lineage, reduce
+from corral.rules.schedule.actions import Settle
+
+MOST_COMBINATION = 200  #: characters
+End = Settle | NodeState  #: of a node: as it was decided, or as it was stored
+
+
+class Progress:
+    """One run as far as it has come. Nodes about which nothing is to be said yet take no room in it."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.nodes: dict[str, Node] = {node.id: node for node in flow.nodes}
+        self.ends: dict[str, End] = {}
+        self.tries: dict[str, list[AttemptRecord]] = {}
+        self.items: dict[str, tuple[str, Any, int]] = {}  #: a node made for an item -> whose, which, the how manieth
+        self.members: dict[str, list[str]] = {}  #: a node -> the nodes made for its items
+        self.filled: dict[str, Node] = {}
+        self.smooth = True  #: all that is over is done
+        self._results = Results(flow)
+        asking = [node for node in flow.nodes if node.when or node.around or node.fans_out or node.repeat]
+        if flow.fills:
+            asking += [node for node in flow.nodes if fills(flow, node)]
+        self.told = bool(asking)  #: whether anybody asks for results
+        self.plain = _plain(flow, asking)
+
+    # --- what a node is told
+
+    def node(self, name: str) -> Node:
+        """Return a node with its texts filled in and with what it is told of the work before it."""
+        if name not in self.filled:
+            node = self.nodes[name]
+            self.filled[name] = structs.replace(node, task=self._task(node))
+        return self.filled[name]
+
+    def node_of(self, record: AttemptRecord) -> Node:
+        """Return the node that an attempt works on; a judge's is another than that of those it compares."""
+        node = self.node(record.node)
+        agent = llm_judge.judge_of(node) if record.lane in llm_judge.LANES else node.reader if record.lane < 0 else None
+        return llm_judge.lane_node(node, agent) if agent else node
+
+    def _task(self, node: Node) -> Task:
+        told = handoff.build([handoff.Handed(each.node, each.attempt) for each in self._before(node.id)])
+        task = structs.replace(node.task, handoff=told.words, handed=(*node.task.handed, *told.files))
+        if not self.flow.fills:
+            return task
+        known = self.known(node.id)
+        checks = tuple(fill_text.fill(check, known) for check in task.checks)
+        return structs.replace(task, prompt=fill_text.fill(task.prompt, known), checks=checks)
+
+    def known(self, node: str) -> Mapping[str, Any]:
+        """Return what a node's texts may name."""
+        if node not in self.items:
+            return self._results.seen_from(node)
+        group, item, place = self.items[node]
+        own = {"item": item, "index": place, **({"matrix": item} if self.nodes[group].matrix else {})}
+        return self._results.seen_from(group, own)
+
+    def combination(self, node: str) -> str:
+        """Return the values of a matrix that a node is made for, as `os=linux, py=3.12`."""
+        group, item, _ = self.items.get(node, ("", None, 0))
+        if not group or not self.nodes[group].matrix or not isinstance(item, Mapping):
+            return ""
+        values = cast("Mapping[str, Any]", item)
+        return ", ".join(f"{name}={fill_text.words(value)}" for name, value in values.items())[:MOST_COMBINATION]
+
+    # --- what came before it
+
+    def heads(self, name: str, base: str | None) -> tuple[str, ...]:
+        """Return the commits a node starts from; none: where the run began."""
+        return lineage.heads(self._before(name), base)
+
+    def proofs(self, name: str) -> tuple[str, ...]:
+        """Return the checks that hold for what comes before a node."""
+        return tuple(dict.fromkeys(check for each in self._names_before(name) for check in self.node(each).task.checks))
+
+    def _before(self, name: str) -> list[AttemptRecord]:
+        return [record for each in self._names_before(name) if (record := self._last_of(each))]
+
+    def _names_before(self, name: str) -> list[str]:
+        group = self.items[name][0] if name in self.items else name
+        return lineage.before(group, self.nodes, self.members, self._last_of)
+
+    def _last_of(self, name: str) -> AttemptRecord | None:
+        """Return the attempt that stands for a node that has ended: its winner, or else its last."""
+        tries = self.tries.get(name)
+        if not tries:
+            return None
+        end = self.ends.get(name)
+        winner = end.winner if end else None
+        own = [record for record in tries if record.lane >= 0] or tries  # a judge's word is no work
+        return next((record for record in reversed(own) if record.attempt.id == winner), own[-1])
+
+    def record(self, attempt: str, node: str) -> AttemptRecord | None:
+        return next((each for each in self.tries.get(node, ()) if each.attempt.id == attempt), None)
+
+    # --- what became of it
+
+    def status(self, name: str) -> Status:
+        """Return how a node stands: its end, or that it has none yet."""
+        end = self.ends.get(name)
+        return end.status if end else "queued"
+
+    def note(self, name: str, end: End) -> None:
+        """Keep the end of a node, and what others may ask of it."""
+        self.ends[name] = end
+        self.smooth = self.smooth and end.status == "done"
+        self.filled.pop(name, None)
+        if not self.told or name in self.items:
+            return
+        result: dict[str, Any] = {"status": end.status, "reason": end.reason, "output": end.why}
+        if name in self.members:
+            result["output"] = self._reduced(name)
+        else:
+            result.update(self._result(name))
+            if self.nodes[name].reduce:
+                result["output"] = self._reduced(name)
+        self._results.add(name, result)
+
+    def _reduced(self, name: str) -> Any:  # noqa: ANN401 -- outputs may be anything
+        """Return the output of a node that has several: of its items, or of its lanes."""
+        node = self.nodes[name]
+        if name in self.members and node.reduce is None:
+            return [self._result(each)["output"] for each in self.members[name]]
+        if name in self.members:
+            parts = [
+                reduce.Part(self._result(each)["output"], ok=self.status(each) == "done") for each in self.members[name]
+            ]
+        else:
+            last = {record.lane: record.attempt for record in self.tries.get(name, ()) if record.lane >= 0}
+            parts = reduce.parts_of([last[lane] for lane in sorted(last)])
+        return reduce.reduce(parts, node.reduce or "list", [each.name for each in (node.agent, *node.rivals)]).output
+
+    def _result(self, node: str) -> dict[str, Any]:
+        end = self.ends.get(node)
+        found = self.record(end.winner, node) if end and end.winner else None
+        return result_of(found.attempt) if found else {"output": end.why if end else None}
+
+
+def _plain(flow: Flow, asking: Sequence[Node]) -> frozenset[str]:
+    """Return the nodes of which most flows are made: one agent, once, and nothing to ask before."""
+    plain = frozenset(
+        [node.id for node in flow.nodes if node.kind in ("task", "run") and not node.rivals and not node.reader]
+    )
+    return plain.difference([node.id for node in asking]) if asking else plain
+
+
+def fills(flow: Flow, node: Node) -> bool:
+    """Tell whether the texts of a node have places to fill."""
+    return flow.fills and ("{{" in node.task.prompt or any("{{" in check for check in node.task.checks))
+
+
+def result_of(attempt: Attempt) -> dict[str, Any]:
+    """Return what expressions and texts may ask of an attempt."""
+    return {
+        "status": attempt.status,
+        "output": attempt.output,
+        "commit": attempt.commit,
+        "branch": attempt.branch,
+        "files_changed": list(attempt.files_changed),
+        "cost_usd": attempt.cost.usd,
+        "agent": attempt.agent,
+    }

@@ -1,0 +1,125 @@
+"""Who of a run may be at work now: counted against its limits, and against what other runs leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from corral.model import AttemptRecord
+from corral.rules.schedule.actions import Limits
+from corral.rules.schedule.fair_slots import Room
+from corral.rules.schedule.waiting_nodes import Queue
+
+
+class Seats:
+    """The attempts of a run that are at work, and the nodes that wait until one more may be."""
+
+    def __init__(self, limits: Limits, parallel: int | None, room: Room | None) -> None:
+        self._most = min(limits.parallel, parallel or limits.parallel)
+        self._per_agent, self._room = limits.per_agent, room
+        self._counted = bool(limits.per_agent) or room is not None
+        self._driven: dict[str, AttemptRecord] = {}
+        self._left: dict[str, str] = {}  # attempts that nobody drives any more, and their agents
+        self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
+        self.decided = 0  #: how many attempts were decided and are not told yet
+        self._queue = Queue()
+        self.turn: str | None = None  #: the node whose turn it is, of those that waited
+
+    @property
+    def driven(self) -> Collection[str]:
+        return self._driven.keys()
+
+    @property
+    def spent_usd(self) -> float:
+        """What those at work have cost so far."""
+        return sum(record.attempt.cost.usd or 0.0 for record in self._driven.values())
+
+    # --- what happened
+
+    def leave(self, record: AttemptRecord) -> None:
+        """Take in that an attempt is open and that nobody drives it: it will want its seat back."""
+        self._left[record.attempt.id] = record.attempt.agent
+
+    def begun(self, record: AttemptRecord, *, new: bool) -> None:
+        """Take in that an attempt is driven; `new`: nobody was told of it before."""
+        if new and self.decided:
+            self.decided -= 1
+            if self._counted:
+                self._starting[record.attempt.agent] -= 1
+        name = record.attempt.id
+        if self._left:
+            self._left.pop(name, None)
+        self._driven[name] = record
+
+    def over(self, record: AttemptRecord, *, new: bool) -> bool:
+        """Take in that an attempt is over; return whether it was driven."""
+        if new and self.decided:
+            self.decided -= 1
+            if self._counted:
+                self._starting[record.attempt.agent] -= 1
+        name = record.attempt.id
+        if self._left:
+            self._left.pop(name, None)
+        return self._driven.pop(name, None) is not None
+
+    # --- who may begin
+
+    def next(self) -> str | None:
+        """Return who waited longest of those that may begin now: it is its turn."""
+        self.turn = self._queue.take(self._free) if self._queue.size and self._at_work < self._most else None
+        return self.turn
+
+    @property
+    def plenty(self) -> int:
+        """How many may begin whoever they are: nobody waits, and nothing but their number is counted."""
+        return 0 if self._counted or self._queue.size else self._most - self._at_work
+
+    def take(self, node: str, agent: str) -> bool:
+        """Take a seat for an attempt; if there is none for it, its node waits."""
+        full = len(self._driven) + len(self._left) + self.decided >= self._most
+        if full or ((self._counted or self._queue.size) and not self._may(node, agent)):
+            self._queue.add(agent, node, first=node == self.turn)
+            return False
+        self.decided += 1
+        if self._counted:
+            self._starting[agent] += 1
+        if self._room:
+            self._room.take(agent)
+        return True
+
+    def resume(self, record: AttemptRecord) -> bool:
+        """Let an attempt that nobody drives have its seat back; where others took it meanwhile, its node waits."""
+        name, agent = record.attempt.id, record.attempt.agent
+        full = name not in self._left and self._at_work >= self._most
+        if full or (self._room is not None and not self._room.free(agent)):
+            self._left.pop(name, None)
+            self._queue.add(agent, record.node, first=record.node == self.turn)
+            return False
+        self._left[name] = agent  # until it is driven
+        if self._room:
+            self._room.take(agent)
+        return True
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many more attempts of which agent would begin if other runs left room for them."""
+        most = self._most - self._at_work
+        return {agent: min(count, most) for agent, count in self._queue.counts().items()} if most > 0 else {}
+
+    def _may(self, node: str, agent: str) -> bool:
+        if node != self.turn and self._queue.size and self._queue.anyone(self._free):
+            return False  # nobody overtakes who waits
+        return self._free(agent)
+
+    @property
+    def _at_work(self) -> int:
+        return len(self._driven) + len(self._left) + self.decided
+
+    def _free(self, agent: str) -> bool:
+        """Tell whether one more attempt of an agent may be at work."""
+        most = self._per_agent.get(agent)
+        if most is not None and most < self._most:
+            driven = [record.attempt.agent for record in self._driven.values()]
+            if driven.count(agent) + [*self._left.values()].count(agent) + self._starting[agent] >= most:
+                return False
+        return self._room is None or self._room.free(agent)

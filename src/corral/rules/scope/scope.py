@@ -1,0 +1,164 @@
+"""What an attempt may do: scopes from many sources made one, narrowed, asked about a path, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from corral.config.durations import duration
+from corral.model import NamedPath, PathRules, Scope, ScopeSource, ScopeTable, Violation
+from corral.rules.scope import net
+from corral.rules.scope.globs import glob, split
+from corral.rules.scope.keys import check
+from corral.rules.scope.matcher import Place, rules_of, top
+
+PATHS = ("read", "write", "readonly")
+LIMITS = ("memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb")
+BUILT_IN = "built in"
+EVERYWHERE = ("**", "/**")
+
+
+class Effective(Struct, frozen=True):
+    """The scope that holds, and for each of its keys who said so, the last to speak first."""
+
+    scope: Scope
+    origins: Mapping[str, tuple[str, ...]]
+    sources: tuple[ScopeSource, ...] = ()
+
+
+def effective(sources: Iterable[ScopeSource], *, agent: str, home: str) -> Effective:
+    """Make one scope of all that speak of it, in the order given; BadRequest where one of them cannot be meant."""
+    scope = Scope()
+    origins: dict[str, tuple[str, ...]] = dict.fromkeys((*PATHS, "env", "net", *LIMITS, "timeout"), (BUILT_IN,))
+    used: list[ScopeSource] = []
+    for source in sources:
+        if source.agent not in (None, agent):
+            continue
+        check(source)
+        table = _at_home(source.table, home)
+        used.append(structs.replace(source, table=table))
+        scope = narrow(scope, _filled(scope, table)) if source.narrows else _widened(scope, table)
+        for key in named(table):
+            said = source.where.get(key, "the command line")
+            origins[key] = (said, *origins[key]) if source.narrows else (said,)
+    return Effective(scope, origins, tuple(used))
+
+
+def named(table: ScopeTable) -> dict[str, Any]:
+    """Return what a table says, without what it leaves open."""
+    return {key: value for key in structs.asdict(table) if (value := getattr(table, key)) is not None}
+
+
+def narrow(outer: Scope, inner: Scope) -> Scope:
+    """Return what both allow: never more than `outer`."""
+    rules = [rules_of(inner), *inner.bounds, rules_of(outer), *outer.bounds]
+    own, *bounds = dict.fromkeys(rules)  # each once: narrowing twice by the same adds nothing
+    return Scope(
+        **structs.asdict(own),
+        bounds=tuple(bounds),
+        env=tuple(name for name in outer.env if name in inner.env),
+        net=net.narrow(outer.net, inner.net),
+        memory_mb=min(outer.memory_mb, inner.memory_mb),
+        processes=min(outer.processes, inner.processes),
+        cpu_seconds=_least(outer.cpu_seconds, inner.cpu_seconds),
+        disk_mb=_least(outer.disk_mb, inner.disk_mb),
+        file_mb=_least(outer.file_mb, inner.file_mb),
+        timeout_seconds=_least(outer.timeout_seconds, inner.timeout_seconds),
+    )
+
+
+def _least(one: Any, other: Any) -> Any:  # noqa: ANN401 -- a limit of any kind, or none
+    return min((limit for limit in (one, other) if limit is not None), default=None)
+
+
+def _filled(scope: Scope, table: ScopeTable) -> Scope:
+    """Return the scope with the table's words in place of its own; what bounds it stays."""
+    values = named(table)
+    for key in set(PATHS) & values.keys():
+        values[key] = _replaced(getattr(scope, key), values[key])
+    if "timeout" in values:
+        values["timeout_seconds"] = duration(values.pop("timeout"), "timeout")
+    return structs.replace(scope, **values)
+
+
+def _widened(scope: Scope, table: ScopeTable) -> Scope:
+    """Let the person's own word hold for what it names, also against what a repository said before."""
+    values = named(table)
+    bounds: tuple[PathRules, ...] = scope.bounds
+    for key in set(PATHS) & values.keys():
+        opened = _opened(values[key])
+        bounds = tuple(_with(rule, key, _replaced(getattr(rule, key), opened)) for rule in bounds)
+    env = tuple(dict.fromkeys((*scope.env, *values.pop("env", ()))))
+    return structs.replace(_filled(scope, structs.replace(table, env=None)), env=env, bounds=bounds)
+
+
+def _with(rule: PathRules, key: str, patterns: tuple[str, ...]) -> PathRules:
+    return structs.replace(rule, **{key: patterns})
+
+
+def _opened(words: tuple[str, ...]) -> tuple[str, ...]:
+    about = {glob(text).outside for text in words} or {True, False}
+    return tuple(text for text in EVERYWHERE if glob(text).outside in about)
+
+
+def _replaced(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """Put new patterns in place of old ones, the workspace's and the machine's apart.
+
+    A list that says nothing about one of the two leaves it as it was; one of nothing but exclusions takes away from it.
+    """
+    if not new:
+        return ()
+    result: tuple[str, ...] = ()
+    for outside in (False, True):
+        before = tuple(text for text in old if glob(text).outside is outside)
+        after = tuple(text for text in new if glob(text).outside is outside)
+        result += before + after if all(glob(text).excludes for text in after) else after
+    return result
+
+
+def _at_home(table: ScopeTable, home: str) -> ScopeTable:
+    def full(text: str) -> str:
+        sign, body = ("!", text[1:]) if text.startswith("!") else ("", text)
+        return f"{sign}{home.rstrip('/')}{body[1:]}" if body.startswith("~") else text
+
+    changed = {key: tuple(map(full, words)) for key in PATHS if (words := getattr(table, key)) is not None}
+    return structs.replace(table, **changed)
+
+
+# --- for the world to look at, before a run
+
+
+def named_paths(found: Effective) -> list[NamedPath]:
+    """Return every path that a pattern names, with who named it."""
+    return [
+        NamedPath(
+            key=key,
+            where=source.where.get(key, f"--{key}"),
+            text=text,
+            prefix=("/" if glob(text).outside else "") + glob(text).prefix,
+            literal=glob(text).literal,
+            outside=glob(text).outside,
+            excludes=glob(text).excludes,
+            many=source.many,
+        )
+        for source in found.sources
+        for key in PATHS
+        for text in getattr(source.table, key) or ()
+    ]
+
+
+# --- and after it
+
+
+def outside(changed: Iterable[str], scope: Scope, ignore: str = "") -> list[Violation]:
+    """Return what of a diff, taken without renames, may not have been written: a name is a write, whatever its kind."""
+    folders: dict[tuple[str, ...], Place] = {(): top(scope, ignore=ignore)}
+
+    def enter(parts: tuple[str, ...]) -> Place:
+        if parts not in folders:
+            folders[parts] = enter(parts[:-1]).enter(parts[-1])
+        return folders[parts]
+
+    return [Violation("write", path) for path in changed if not enter(tuple(split(path))).writable()]

@@ -1,8 +1,0 @@
-"""What steers tests in a work, how the harness tree is made without it, and doubts about product code."""
-
-from corral.rules.steering.change import MOST_FILES, Change, Contents, Harness, Key, Side
-from corral.rules.steering.doubts import doubts
-from corral.rules.steering.harness import harness, wanted
-from corral.rules.steering.own_tests import scripts
-
-__all__ = ["MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "scripts", "wanted"]

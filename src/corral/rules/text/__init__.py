@@ -1,0 +1,1 @@
+"""Names, secrets and texts."""

@@ -1,0 +1,304 @@
+"""The ledger in the store: reserve before the start, settle at the end, a transaction each, so nobody overspends."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import msgspec
+from msgspec import structs
+
+from corral.model import Attempt, CostSource, Tokens
+from corral.model.money import (
+    ENOUGH,
+    TINY,
+    Bound,
+    Expected,
+    Guessed,
+    Limit,
+    Line,
+    Paid,
+    Refusal,
+    Room,
+    Totals,
+    Window,
+    fit_side_by_side,
+)
+from corral.model.numbers import MOST_USD, token_count
+from corral.store.sqlite.store import Store
+
+NONE = Tokens()
+SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits that all runs have in common
+
+
+class Ledger:
+    """The ledger of all runs of all processes."""
+
+    def __init__(self, store: Store, alive: Callable[[str], bool | None]) -> None:
+        self._store, self._alive = store, alive
+
+    # --- reservations
+
+    def reserve(
+        self, line: Line, bounds: Sequence[Bound], expected: Expected = "fixed", below_usd: float = 0.0
+    ) -> Refusal | None:
+        """Reserve money for an attempt, if every bound has room for it; return the one that has not.
+
+        `below_usd` counts for the attempt's task besides: what runs that it started have cost or may cost.
+        """
+        with self._store.transaction():
+            self._release_dead(line.at, line.owner)
+            granted = self.granted(line, bounds, expected, below_usd)
+            if isinstance(granted, Refusal):
+                return granted
+            self._store.do(
+                "reserve",
+                attempt=line.attempt,
+                run=line.run,
+                node=line.node,
+                agent=line.agent,
+                account=line.account,
+                model=line.model,
+                role=line.role,
+                type=line.type,
+                repo=line.repo,
+                owner=line.owner,
+                reserved=granted,
+                at=line.at,
+                guessed=int(line.guessed and line.reports),
+                notional=int(line.notional),
+            )
+        return None
+
+    def granted(self, line: Line, bounds: Sequence[Bound], expected: Expected, below_usd: float) -> float | Refusal:
+        """Return how much would be reserved for an attempt now, or the bound that has no room for it."""
+        usd, wanted = _stored_usd(line.reserved), line.reserved
+        for bound in bounds:
+            own = bound.limit.window == "node" and not bound.spender
+            room = self._room(bound, line, below_usd if own else 0.0)
+            if line.guessed and room.others and bound.run == line.run and bound.limit.window in ("node", "run"):
+                return Refusal(room.limit, room.spent, room.reserved, wanted, waits=True, guessed=True)
+            found = room.grant(wanted, expected, line.least)
+            if found is None:
+                waits = room.may_wait(wanted, expected, line.least)
+                refusal = Refusal(room.limit, room.spent, room.reserved, wanted, waits)
+                return self._behind(line, [bound], expected) or refusal if line.patient and not waits else refusal
+            usd = min(usd, found)
+        return self._behind(line, bounds, expected) or usd
+
+    def _behind(self, line: Line, bounds: Sequence[Bound], expected: Expected) -> Refusal | None:
+        """Return why an attempt of an assumed price must wait for others like it, of any run, that share a limit.
+
+        None where it may start, and where it may not start even when those others have ended.
+        """
+        if not (line.guessed and line.reports):
+            return None
+        for bound in bounds:
+            others = self._guessed_at_work(bound, line) if bound.limit.window in SHARED else []
+            if not others:
+                continue
+            room = self._room(bound, line, 0.0)
+            freed = structs.replace(room, reserved=max(0.0, room.reserved - sum(each.unspent for each in others)))
+            fits = fit_side_by_side(room.left, self._dearest(line.agent, line.model), others)
+            if not fits and freed.grant(line.reserved, expected, line.least) is not None:
+                behind = tuple(each.attempt for each in others)
+                waits = Refusal(room.limit, room.spent, room.reserved, line.reserved, waits=True, guessed=True)
+                return structs.replace(waits, behind=behind)
+        return None
+
+    def _guessed_at_work(self, bound: Bound, line: Line) -> list[Guessed]:
+        rows = self._store.rows(
+            "guessed_at_work",
+            since=bound.since,
+            besides=line.attempt,
+            agent=bound.limit.agent,
+            repo=bound.limit.repo,
+            is_child=int(bool(self.ancestors(line.run))),
+        )
+        return [
+            Guessed(
+                attempt=row["attempt"],
+                usd=row["usd"],
+                unspent=row["unspent"],
+                dearest=self._dearest(row["agent"], row["model"]),
+            )
+            for row in rows
+        ]
+
+    def _dearest(self, agent: str, model: str | None) -> float | None:
+        """Return what the dearest attempt of an agent is known to have cost; None where too few costs are known."""
+        row = self._store.rows("dearest_paid", agent=agent, model=model)[0]
+        return cast("float", row["usd"]) if row["count"] >= ENOUGH else None
+
+    def _room(self, bound: Bound, line: Line, below_usd: float) -> Room:
+        spent, reserved = self.held(bound, besides=line.attempt)
+        limit = bound.limit
+        row = self._store.rows(
+            "reserved_at_work",
+            besides=line.attempt,
+            agent=limit.agent,
+            node=bound.node if limit.window == "node" and not bound.spender else "",
+            own=line.run,
+            root=bound.run if limit.window == "run" or bound.spender else "",
+        )[0]
+        return Room(
+            limit=structs.replace(limit, usd=limit.usd + self.allowed(bound)),
+            spent=spent + below_usd,
+            reserved=reserved,
+            at_work=cast("float", row["usd"]),
+            others=cast("int", row["count"]),
+        )
+
+    def hold_more(self, attempt: str, reserved: float, bounds: Sequence[Bound], now: float) -> Refusal | None:
+        """Raise what is reserved for an attempt at work to `reserved` in all, if there is room."""
+        with self._store.transaction():
+            self._release_dead(now)
+            refusal = self._refusal(attempt, reserved, bounds)
+            if refusal is None:
+                self._store.do("hold_more", attempt=attempt, reserved=_stored_usd(reserved))
+            return refusal
+
+    def spend(self, attempt: str, spent: float, source: CostSource, tokens: Tokens = NONE) -> None:
+        """Note what an attempt has spent so far: a crash then loses nothing of it."""
+        with self._store.transaction():
+            self._store.do("spend", attempt=attempt, spent=_stored_usd(spent), source=source, **_counts(tokens))
+
+    def settle(self, attempt: Attempt, spent: float, at: float, reserved: float = 0.0) -> None:
+        """Note what an attempt cost in the end and give back the rest, but for `reserved`: its unknown part."""
+        known = _stored_usd(spent)
+        with self._store.transaction():
+            self._store.do(
+                "settle",
+                attempt=attempt.id,
+                spent=known,
+                reserved=known + _stored_usd(reserved) if reserved else 0.0,
+                source=attempt.cost.source,
+                at=at,
+                status=attempt.status,
+                seconds=attempt.seconds,
+                model=attempt.model,
+                **_counts(attempt.tokens),
+            )
+
+    def release_dead(self, now: float) -> None:
+        """Give back what is held by processes that are gone; where that cannot be written, it is left."""
+        owners = [cast("str", row["owner"]) for row in self._store.rows("owners_of_reservations")]
+        if not self._store.writable or all(self._alive(owner) is not False for owner in owners):
+            return
+        with self._store.transaction():
+            self._release_dead(now)
+
+    def line(self, attempt: str) -> Paid | None:
+        rows = self._store.rows("line", attempt=attempt)
+        return _paid(rows[0]) if rows else None
+
+    def open_lines(self, run: str) -> dict[str, Paid]:
+        """Return the attempts of a run that are not settled."""
+        return {line.attempt: line for row in self._store.rows("open_lines", run=run) for line in (_paid(row),)}
+
+    def _release_dead(self, now: float, me: str = "") -> None:
+        for row in self._store.rows("owners_of_reservations"):
+            owner = cast("str", row["owner"])
+            if owner != me and self._alive(owner) is False:
+                self._store.do("release_reservations", owner=owner, at=now)
+
+    def _refusal(self, attempt: str, wanted: float, bounds: Sequence[Bound]) -> Refusal | None:
+        for bound in bounds:
+            spent, reserved = self.held(bound, besides=attempt)
+            whole = bound.limit.usd + self.allowed(bound)
+            if spent + reserved + wanted > whole + TINY or bound.limit.window == "halt":
+                return Refusal(structs.replace(bound.limit, usd=whole), spent, reserved, wanted)
+        return None
+
+    def held(self, bound: Bound, besides: str = "") -> tuple[float, float]:
+        """Return what is spent and what is held within a bound, but for one attempt."""
+        limit, node = bound.limit, bound.node if bound.limit.window == "node" else ""
+        if bound.spender:
+            waiting = msgspec.json.encode(bound.waiting).decode()
+            row = self._store.rows("held_of_family", run=bound.run, node=node, waiting=waiting, besides=besides)[0]
+        elif limit.window in ("run", "node"):
+            row = self._store.rows("held_of_run", run=bound.run, node=node, agent=limit.agent, besides=besides)[0]
+        else:
+            row = self._store.rows(
+                "held_since", since=bound.since, agent=limit.agent, repo=limit.repo, besides=besides
+            )[0]
+        return cast("float", row["spent"]), cast("float", row["reserved"])
+
+    # --- limits
+
+    def limits(self) -> list[Limit]:
+        return [
+            Limit(
+                window=row["window"], usd=row["usd"], agent=row["agent"], repo=row["repo"], where=f"set by {row['by']}"
+            )
+            for row in self._store.rows("limits")
+        ]
+
+    def set_limit(self, limit: Limit, by: str, at: float) -> None:
+        with self._store.transaction():
+            self._store.do(
+                "set_limit", window=limit.window, agent=limit.agent, repo=limit.repo, usd=limit.usd, by=by, at=at
+            )
+
+    def drop_limits(self, window: Window | None = None, *, agent: str = "", repo: str = "", every: bool = False) -> int:
+        with self._store.transaction():
+            return self._store.do("drop_limit", window=window or "", agent=agent, repo=repo, every=int(every))
+
+    def allow(self, run: str, window: Window, usd: float, by: str, at: float) -> None:
+        """Let one run go past a limit by so much: a person said so."""
+        with self._store.transaction():
+            self._store.do("allow", run=run, window=window, usd=usd, by=by, at=at)
+
+    def allowed(self, bound: Bound) -> float:
+        """Return by how much a bound's run may go past its limit; nothing lifts a ceiling."""
+        if bound.limit.window in ("ceiling", "halt") or not bound.run:
+            return 0.0
+        runs = dict.fromkeys(filter(None, (bound.run, bound.spender)))
+        found = [self._store.rows("allowed", run=run, window=bound.limit.window)[0] for run in runs]
+        return sum(cast("float", row["usd"]) for row in found)
+
+    def adopt(self, run: str, parent: str) -> None:
+        """Count a run for the run that started it, and for all above."""
+        with self._store.transaction():
+            above = [cast("str", row["ancestor"]) for row in self._store.rows("ancestors", run=parent)]
+            for ancestor in (parent, *above):
+                self._store.do("add_ancestor", run=run, ancestor=ancestor)
+
+    def ancestors(self, run: str) -> list[str]:
+        return [cast("str", row["ancestor"]) for row in self._store.rows("ancestors", run=run)]
+
+    # --- history
+
+    def history(self, since: float = 0.0, until: float = float("inf"), repo: str = "") -> list[Paid]:
+        """Return every attempt of a time, oldest first."""
+        return [_paid(row) for row in self._store.rows("history", since=since, until=until, repo=repo)]
+
+    def totals(self) -> list[Totals]:
+        """Return sums of everything: as many rows as there are agents, models and endings, however long it goes on."""
+        rows = self._store.rows("ledger_totals")
+        return [Totals(**{name: row[name] for name in Totals.__struct_fields__}) for row in rows]
+
+    def paid_before(self, agent: str, model: str | None, kind: str | None, most: int = 200) -> list[float]:
+        """Return what attempts like this one cost, newest first, where it is known."""
+        rows = self._store.rows("prices_paid", agent=agent, model=model, type=kind, most=most)
+        return [cast("float", row["spent"]) for row in rows]
+
+    def least_before(self, agent: str, model: str | None, kind: str | None) -> float:
+        """Return the least that an attempt like this one is known to have cost, also one cut short; 0 if none is."""
+        return cast("float", self._store.rows("least_paid", agent=agent, model=model, type=kind)[0]["usd"])
+
+
+def _paid(row: sqlite3.Row) -> Paid:
+    found = Paid(**{name: row[name] for name in Paid.__struct_fields__})
+    return structs.replace(found, notional=bool(found.notional))
+
+
+def _stored_usd(usd: float) -> float:
+    """Return an amount that can be added up with all others, whatever it was computed from."""
+    return min(max(usd, 0.0), MOST_USD) if not math.isnan(usd) else 0.0
+
+
+def _counts(tokens: Tokens) -> dict[str, int]:
+    return {name: token_count(getattr(tokens, name)) for name in ("input", "output", "cache_read", "cache_write")}

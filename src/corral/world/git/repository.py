@@ -1,0 +1,467 @@
+"""The only caller of git: always as the repository's owner, never with anybody's hooks, helpers or settings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral.model.errors import BadRequest, CorralError, GitTrouble, OutOfResources
+from corral.world import process
+from corral.world.git.limits import LARGE, STREAMED, WALKS, GitLimits, OverLimit, confined, limits_of, used_up
+from corral.world.process import Finished, Owner, Start
+
+OLDEST: tuple[int, ...] = (2, 38)  #: the first with `merge-tree --write-tree`
+EMPTY_TREE = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+ENV = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_EDITOR": "true",
+}
+#: A repository's own settings may name programs; none of them is to run.
+SAFE = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+    "-c", "core.quotePath=false", "-c", "protocol.allow=never", "-c", "protocol.file.allow=always",
+    "-c", "commit.gpgSign=false", "-c", "diff.external=",
+)  # fmt: skip
+
+
+#: What `git fsck` only warns of. What it calls an error is refused: one such commit would break the user's `git fsck`.
+HARMLESS = ("zeroPaddedFilemode", "nulInCommit")
+MOST_COMMIT = 1 << 20
+GITLINK = "160000"  #: the mode of a submodule
+BY_IDS = "ids:"  #: before a hash of a change that names files by the ids of their contents
+PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+#: What git says of a lock file that is there already, of a ref, an index or settings.
+LOCKED = re.compile(r"(?:Unable to create|unable to create|could not lock) '([^\n]+\.lock)': File exists")
+
+
+#: What git says of an object that is not as it should be.
+FINDING = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^\n]*)")
+
+
+class BadSubmodules(GitTrouble):
+    """A .gitmodules that git refuses."""
+
+
+class Change(Struct, frozen=True):
+    """What differs between two commits."""
+
+    files: tuple[str, ...]
+    insertions: int
+    deletions: int
+    lines: tuple[tuple[int, int], ...] = ()  #: of each file: how many came, how many went; none in a binary one
+
+
+class ChangedBlob(Struct, frozen=True):
+    """One file that differs between two commits; what is None was not there, or is gone."""
+
+    path: str
+    before: str | None
+    after: str | None
+    mode: str | None
+    old_mode: str | None = None
+
+
+_known: list[tuple[int, ...]] = []
+
+
+async def version() -> tuple[int, ...]:
+    """Return git's version, or say that it is missing or too old; asked once."""
+    if not _known:
+        _known.append(await _version())
+    return _known[0]
+
+
+async def _version() -> tuple[int, ...]:
+    try:
+        finished = await process.run(Start(argv=["git", "version"], env=ENV))
+    except OutOfResources:
+        raise
+    except CorralError as error:
+        raise BadRequest("git is not installed", hint="sudo apt-get install git") from error
+    match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", finished.out)
+    found = [int(part or 0) for part in match.groups()] if match else [0]
+    if found < list(OLDEST):
+        have, need = ".".join(map(str, found)), ".".join(map(str, OLDEST))
+        raise BadRequest(f"git {have} is too old", hint=f"corral needs git {need} or later")
+    return tuple(found)
+
+
+class Repository:
+    """A repository as the trusted side sees it."""
+
+    def __init__(
+        self, folder: Path, git_dir: Path, *, work_tree: bool = True, identity: tuple[str, str] | None = None
+    ) -> None:
+        self.folder, self.git_dir, self._work_tree = folder, git_dir, work_tree
+        self.owner = _owner(git_dir)
+        self._identity = identity
+        self.quiet: dict[str, str] = {}  #: what keeps git from programs that settings name, once that was looked up
+        self._apart: Mapping[str, str] = {}  #: where objects that it writes lie, if not with the others
+        self.keeps: tuple[int, ...] = ()  #: locks that git holds with us: killed, we are not followed before it ends
+
+    def apart(self, env: Mapping[str, str]) -> Repository:
+        """Return the same repository, whose new objects lie in a folder of their own."""
+        other = Repository(self.folder, self.git_dir, work_tree=self._work_tree, identity=self._identity)
+        other.quiet, other._apart = self.quiet, env
+        return other
+
+    async def git(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        fine: tuple[int, ...] = (0,),
+        sink: Callable[[bytes], object] | None = None,
+        more: asyncio.Queue[bytes | None] | None = None,
+    ) -> Finished:
+        """Run git in this repository; a code that is not `fine` is an error with git's words."""
+        place = [] if self._work_tree else [f"--git-dir={self.git_dir}"]
+        command = _command(arguments)
+        large = LARGE if command in STREAMED else ()
+        start = Start(
+            argv=["git", *SAFE, *large, *place, *arguments],
+            env={**ENV, **self._apart, **(env or {})},
+            cwd=str(self.folder),
+            stdin=stdin,
+            owner=self.owner,
+            pass_fds=self.keeps,
+        )
+        return await run_git(start, command, self._limits(command, arguments), fine, (sink, more))
+
+    def _limits(self, command: str, arguments: Sequence[str]) -> GitLimits | None:
+        return limits_of(command, arguments, object_folders(self.git_dir) if command in WALKS else ())
+
+    async def text(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
+        return (await self.git(*arguments, fine=fine)).out.decode(errors="replace").strip()
+
+    async def commit_of(self, name: str) -> str | None:
+        return await self.text("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", fine=(0, 1, 128)) or None
+
+    async def tree_of(self, commit: str) -> str:
+        return loose_tree(self.git_dir, commit) or await self.text("rev-parse", f"{commit}^{{tree}}")
+
+    async def branch(self) -> str | None:
+        """Return the branch that is checked out, or None when none is."""
+        name = await self.text("symbolic-ref", "--quiet", "HEAD", fine=(0, 1, 128))
+        return name.removeprefix("refs/heads/") or None
+
+    async def change(self, base: str | None, commit: str) -> Change:
+        """Return which files differ between two commits, and by how much."""
+        out = (await self.git("diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)).out
+        return _change(out)
+
+    async def change_and_sha256(self, base: str | None, commit: str) -> tuple[Change, str]:
+        """Return what `change` does, and the hash of the whole change as `patch` writes it; git is asked once."""
+        for by in ((), LARGE):
+            with contextlib.suppress(OverLimit):
+                return await self._change_and_sha256(base, commit, by)
+        words = (*LARGE, "diff", "--numstat", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        return _change((await self.git(*words)).out), await self._ids_sha256(base, commit)
+
+    async def _change_and_sha256(self, base: str | None, commit: str, by: tuple[str, ...]) -> tuple[Change, str]:
+        digest, head = hashlib.sha256(), bytearray()
+        over = False  # the rows of the numbers, each with a NUL at its end; a NUL alone; then the patch
+
+        def sink(chunk: bytes) -> None:
+            nonlocal over
+            if over:
+                digest.update(chunk)
+                return
+            head.extend(chunk)
+            if end := head.find(b"\0\0") + 1:
+                digest.update(bytes(head[end + 1 :]))
+                del head[end:]
+                over = True
+
+        words = (*by, "diff", "--numstat", "--patch", "--binary", "--full-index", "-z", *PLAIN_DIFF)
+        await self.git(*words, base or empty_tree(commit), commit, sink=sink)
+        return _change(bytes(head)), digest.hexdigest()
+
+    async def names_changed(self, base: str, commit: str) -> tuple[str, ...]:
+        """Return which files differ between two commits, without looking into them."""
+        out = (await self.git("diff", "--name-only", "-z", *PLAIN_DIFF, base, commit)).out
+        return tuple(name.decode(errors="replace") for name in out.split(b"\0") if name)
+
+    async def patch(self, base: str | None, commit: str, sink: Callable[[bytes], object]) -> None:
+        """Hand the whole change to `sink` as it comes, binary files too, as `git apply` takes it."""
+        await self._patch(base, commit, sink, ())
+
+    async def _patch(self, base: str | None, commit: str, sink: Callable[[bytes], object], by: tuple[str, ...]) -> None:
+        words = (*by, "diff", "--binary", "--full-index", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        await self.git(*words, sink=sink)
+
+    async def patch_sha256(self, base: str | None, commit: str, *, like: str = "") -> str:
+        """Return the hash of the whole change; by the same ways as `change_and_sha256`, or as `like` was made."""
+        for by in ((), LARGE) if not like.startswith(BY_IDS) else ():
+            digest = hashlib.sha256()
+            with contextlib.suppress(OverLimit):
+                await self._patch(base, commit, digest.update, by)
+                return digest.hexdigest()
+        return await self._ids_sha256(base, commit)
+
+    async def _ids_sha256(self, base: str | None, commit: str) -> str:
+        """Return the hash of which file became which, by the ids of their contents: files may be larger than memory."""
+        digest = hashlib.sha256()
+        words = ("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        await self.git(*words, sink=digest.update)
+        return BY_IDS + digest.hexdigest()
+
+    async def blobs_changed(self, base: str | None, commit: str, *, modules: bool = False) -> list[ChangedBlob]:
+        """Return the files and links that differ between two commits, by their ids; submodules only if asked for."""
+        words = ("diff", "--raw", "--no-abbrev", "-z", *PLAIN_DIFF, base or empty_tree(commit), commit)
+        parts = (await self.git(*words)).out.decode(errors="surrogateescape").split("\0")
+        found: list[ChangedBlob] = []
+        for row, path in zip(parts[::2], parts[1::2], strict=False):
+            old_mode, mode, before, after, _ = row.removeprefix(":").split(" ")
+            if modules or GITLINK not in (old_mode, mode):
+                gone, new = not after.strip("0"), not before.strip("0")
+                kept, now = (None, None) if new else (before, old_mode), (None, None) if gone else (after, mode)
+                found.append(ChangedBlob(path, kept[0], now[0], now[1], kept[1]))
+        return found
+
+    async def blob(self, name: str) -> bytes:
+        return (await self.git("cat-file", "blob", name)).out
+
+    async def submodule_files(self, commit: str) -> list[str]:
+        """Return the ids of the files of a commit that say which submodules there are."""
+        rows = await self.text("ls-tree", "-r", commit)
+        return [row.split()[2] for row in rows.splitlines() if row.endswith((".gitmodules", '.gitmodules"'))]
+
+    async def index_pack(self, file: Path, start: int, env: Mapping[str, str], known: Sequence[str] = ()) -> None:
+        """Take the objects in that stand in a file from a place on; refuse them all if one is bad or is not whole.
+
+        `known` are objects that may be as they are.
+        """
+        rules = [f"{name}=ignore" for name in HARMLESS]
+        with file.open("rb", buffering=0) as content, tempfile.NamedTemporaryFile("w", prefix="corral-known-") as list_:
+            content.seek(start)
+            if known:
+                Path(list_.name).chmod(0o644)  # git may run as the repository's owner
+                list_.write("".join(f"{name}\n" for name in known))
+                list_.flush()
+                rules.append(f"skiplist={list_.name}")
+            words = [f"--strict={','.join(rules)}", "--fix-thin", "--threads=1", "--stdin"]
+            argv = ["git", *SAFE, *LARGE, f"--git-dir={self.git_dir}", "index-pack", *words]
+            begin = Start(
+                argv=argv,
+                env={**ENV, **env},
+                cwd=str(self.folder),
+                owner=self.owner,
+                stdin_file=content.fileno(),
+            )
+            await run_git(begin, "index-pack", GitLimits())
+
+    async def identity(self) -> tuple[str, str]:
+        """Return the name and address that commits carry here, as the person set them."""
+        if self._identity:
+            return self._identity
+        person = {name: value for name in ("HOME", "XDG_CONFIG_HOME") if (value := os.environ.get(name))}
+        env = {**ENV, **person}
+        del env["GIT_CONFIG_GLOBAL"], env["GIT_CONFIG_NOSYSTEM"]
+        start = Start(
+            argv=["git", *SAFE, "config", "--get-regexp", r"^user\.(name|email)$"], env=env, cwd=str(self.folder)
+        )
+        pairs = dict(
+            line.split(" ", 1)
+            for line in (await process.run(start)).out.decode(errors="replace").splitlines()
+            if " " in line
+        )
+        self._identity = pairs.get("user.name", "Corral"), pairs.get("user.email", "corral@localhost")
+        return self._identity
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """Return which of git's commands these words start; settings may stand before it."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-c":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+async def run_git(
+    start: Start,
+    command: str,
+    limits: GitLimits | None,
+    fine: Sequence[int] = (0,),
+    talk: tuple[Callable[[bytes], object] | None, asyncio.Queue[bytes | None] | None] = (None, None),
+) -> Finished:
+    """Run git to its end; with limits where it reads what an agent wrote."""
+    sink, more = talk
+    if limits is None:
+        ended = await process.run(start, sink=sink, more=more)
+    else:
+        try:
+            ended = await process.run(confined(start, limits), timeout=limits.seconds, sink=sink, more=more)
+        except process.TooSlow:
+            raise GitTrouble(f"git {command} did not end within {limits.seconds:.0f} s: the work is too much") from None
+    if ended.code not in fine:
+        raise trouble(command, ended, limits)
+    return ended
+
+
+def trouble(command: str, finished: Finished, limits: GitLimits | None = None) -> GitTrouble:
+    """Return what git's words mean, with a hint for what a user can do about it."""
+    words = finished.err.decode(errors="replace").strip() or f"git ended with {finished.code}"
+    if locked_by := LOCKED.search(words):
+        lock = Path(locked_by[1])
+        return GitTrouble(
+            f"git {command}: {lock} is in the way{age(lock)}: a git is at work there, or was killed",
+            hint=f"wait for it; if no git is running there: rm {shlex.quote(str(lock))}",
+        )
+    if limits and used_up(finished.code, words):
+        return limits.exceeded(command)
+    if "gitmodules" in words:
+        part = next((name for name in ("Name", "Url", "Path") if f"gitmodules{name}" in words), "").lower()
+        return BadSubmodules(
+            f"its .gitmodules has a submodule whose {part or 'entry'} git refuses: it could write or run elsewhere",
+            hint="names must not hold .., urls and paths must not start with a dash, and no entry may name a command",
+        )
+    if finding := FINDING.search(words):
+        return GitTrouble(f"its work holds an object that `git fsck` calls broken: {finding[1]}: {finding[2]}")
+    full = any(sign in words for sign in ("No space left", "unable to write"))
+    return GitTrouble(f"git {command}: {words}", hint="the disk is full: make room, then try again" if full else "")
+
+
+def age(file: Path) -> str:
+    """Return how long ago a file was made, in words; empty where it is gone."""
+    try:
+        seconds = max(0.0, time.time() - file.stat().st_mtime)
+    except OSError:
+        return ""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f", {seconds / size:.0f} {unit} old"
+    return f", {seconds:.0f} seconds old"
+
+
+def _change(numbers: bytes) -> Change:
+    files: list[str] = []
+    lines: list[tuple[int, int]] = []
+    for row in numbers.split(b"\0"):
+        if row:
+            plus, minus, name = row.split(b"\t", 2)
+            files.append(name.decode(errors="replace"))
+            lines.append((int(plus) if plus != b"-" else 0, int(minus) if minus != b"-" else 0))
+    return Change(tuple(files), sum(plus for plus, _ in lines), sum(minus for _, minus in lines), tuple(lines))
+
+
+def loose_tree(git_dir: Path, commit: str) -> str | None:
+    """Read the tree of a commit that lies as a file of its own; None where it does not: then git is to be asked."""
+    whole = _loose_commit(git_dir, commit)
+    told = re.match(rb"commit \d+\0tree ([0-9a-f]{40,64})\n", whole)
+    return told[1].decode() if told else None
+
+
+def loose_parents(git_dir: Path, commit: str) -> list[str]:
+    """Read the parents of a commit that lies as a file of its own; none where it does not."""
+    head = _loose_commit(git_dir, commit).partition(b"\n\n")[0]
+    return [line.split()[1].decode() for line in head.split(b"\n") if line.startswith(b"parent ")]
+
+
+def _loose_commit(git_dir: Path, commit: str) -> bytes:
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):
+        return b""
+    try:
+        packed = (git_dir / "objects" / commit[:2] / commit[2:]).read_bytes()
+        whole = zlib.decompressobj().decompress(packed, MOST_COMMIT)
+    except (OSError, zlib.error):
+        return b""
+    found = hashlib.sha1(whole, usedforsecurity=False) if len(commit) == 40 else hashlib.sha256(whole)
+    return whole if found.hexdigest() == commit else b""
+
+
+class Found(Struct, frozen=True):
+    """A repository and where its HEAD stands."""
+
+    repository: Repository
+    head: str | None  #: None: no commit yet
+    branch: str | None  #: None: detached
+
+
+async def discover(folder: Path) -> Found | None:
+    """Return the repository that holds `folder`, or None where there is none."""
+    probe = Repository(folder, folder)
+    asked = (
+        "--is-bare-repository",
+        "--git-common-dir",
+        "HEAD^{commit}",
+        "--symbolic-full-name",
+        "HEAD",
+        "--show-toplevel",
+    )
+    finished = await probe.git("rev-parse", *asked, fine=(0, 128))
+    lines = finished.out.decode(errors="replace").splitlines()
+    if finished.code == 0 and len(lines) == 5:
+        repository = Repository(Path(lines[4]), (folder / lines[1]).resolve())
+        branch = lines[3].removeprefix("refs/heads/") if lines[3].startswith("refs/heads/") else None
+        return Found(repository, lines[2], branch)
+    words = finished.err.decode(errors="replace").strip()
+    if "dubious ownership" in words:
+        raise BadRequest(f"{folder} belongs to another user, and git refuses it", hint="run corral as its owner")
+    if len(lines) < 2:
+        if "not a git repository" in words and not any(
+            (place / ".git").exists() for place in (folder, *folder.parents)
+        ):
+            return None
+        raise BadRequest(f"{folder}: {words}", hint="is the repository whole? try `git status` there")
+    # No commit yet, or no work tree: ask step by step.
+    git_dir = (folder / lines[1]).resolve()
+    top = await probe.text("rev-parse", "--show-toplevel", fine=(0, 128))
+    repository = Repository(Path(top), git_dir) if top else Repository(git_dir, git_dir)
+    return Found(repository, await repository.commit_of("HEAD"), await repository.branch())
+
+
+def empty_tree(like: str) -> str:
+    return EMPTY_TREE[len(like)]
+
+
+def object_folders(git_dir: Path) -> list[Path]:
+    """Return where a repository's objects lie: its own folder and all it borrows from."""
+    folders: list[Path] = []
+    waiting = [git_dir / "objects"]
+    while waiting:
+        folder = waiting.pop(0).resolve()
+        if folder in folders or not folder.is_dir():
+            continue
+        folders.append(folder)
+        with contextlib.suppress(OSError):
+            lines = (folder / "info" / "alternates").read_text().splitlines()
+            waiting += [folder / line for line in lines if line and not line.startswith("#")]
+    return folders
+
+
+def _owner(path: Path) -> Owner | None:
+    """Return whom git must act as: root drops to the repository's owner, others are themselves."""
+    if os.getuid() != 0:
+        return None
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return Owner(about.st_uid, about.st_gid) if about.st_uid else None

@@ -1,0 +1,87 @@
+"""One path that answers JSON with JSON, for those who know its token: where an agent at work reaches its toolbox."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+from corral.world.proxy import http1
+from corral.world.proxy.http1 import Request
+from corral.world.proxy.listener import Client, Door, Doorway, Limits, Refused
+from corral.world.proxy.secret import Secret
+
+PATH = "/mcp"
+MOST_BODY_BYTES = 1 << 20
+BODY_SECONDS = 30.0
+SEND_SECONDS = 30.0  #: who does not take the answer in that time is cut off
+QUICK = 100  #: requests that may come at once; beyond that each waits its turn
+TURN_SECONDS = 0.02  #: of each turn, then
+LIMITS = Limits(most_connections=32, idle_seconds=600.0)
+
+Answer = Callable[[bytes], Awaitable[bytes | None]]
+
+
+class RpcDoor(Doorway):
+    """Serves a listening socket; owns it. `answer` is given a body and returns one, or None to say nothing."""
+
+    def __init__(self, listener: socket.socket, token: Secret, answer: Answer, limits: Limits = LIMITS) -> None:
+        self._token, self._answer, self._limits = token, answer, limits
+        super().__init__(Door(listener, self._attend, limits, gateway="the toolbox"))
+        self._free = 0.0  # when the next request of a flood may be answered
+
+    async def _attend(self, client: Client) -> None:
+        """Answer one request after the other, as long as the client stays."""
+        while True:
+            client.answered = False
+            try:
+                request = await client.request(self._limits.idle_seconds)
+            except Refused:
+                return  # it kept quiet: nothing to refuse
+            if request is None:
+                return
+            body = await self._let_in(client, request)
+            await self._paced()
+            told = await self._answer(body)
+            client.answered = True
+            stays = request.minor == 1 and "close" not in http1.words(request.fields, "connection")
+            async with asyncio.timeout(SEND_SECONDS):
+                await client.send(_encoded(told, stays=stays))
+            if not stays:
+                return
+
+    async def _let_in(self, client: Client, request: Request) -> bytes:
+        if request.target.partition("?")[0] != PATH:
+            raise Refused(404, "there is nothing here")
+        given = http1.values(request.fields, "authorization")
+        kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
+        if kind.lower() != "bearer" or not self._token.matches(token.strip()):
+            raise Refused(401, "this toolbox is not yours", ("WWW-Authenticate", "Bearer"))
+        if request.method != "POST":
+            raise Refused(405, "only POST: nothing is sent unasked", ("Allow", "POST"))
+        framing = http1.request_framing(request)
+        if isinstance(framing, int) and framing > MOST_BODY_BYTES:
+            raise Refused(413, f"more than {MOST_BODY_BYTES >> 10} KB")
+        if http1.words(request.fields, "expect") and framing and request.minor == 1:
+            await client.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = bytearray()
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in http1.read_body(client.reader, framing):
+                body += piece
+                if len(body) > MOST_BODY_BYTES:
+                    raise Refused(413, f"more than {MOST_BODY_BYTES >> 10} KB")
+        return bytes(body)
+
+    async def _paced(self) -> None:
+        """Keep a flood from taking the engine's time from others."""
+        now = asyncio.get_running_loop().time()
+        self._free = max(self._free, now - QUICK * TURN_SECONDS) + TURN_SECONDS
+        if self._free > now:
+            await asyncio.sleep(self._free - now)
+
+
+def _encoded(told: bytes | None, *, stays: bool) -> bytes:
+    fields = [("Content-Length", str(len(told or b""))), ("Connection", "keep-alive" if stays else "close")]
+    if told is None:
+        return http1.encode("HTTP/1.1 202 Accepted", fields)
+    return http1.encode("HTTP/1.1 200 OK", [("Content-Type", "application/json"), *fields]) + told

@@ -1,0 +1,1 @@
+"""Workspaces of attempts and the files in them."""
