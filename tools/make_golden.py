@@ -56,7 +56,7 @@ def main() -> int:
         flows = subprocess.run(check, env=env, check=False, capture_output=True, timeout=300).returncode == 0
         work = ["flow", "run", str(place / "flow.yaml")] if flows else ["run", "slow", "--agent", "doer"]
         _cut_off([*corral, *work, "--repo", str(repo)], env, home)
-        versions = sorted(file.stem for file in (source / "src/corral/store/sqlite/migrations").glob("*.sql"))
+        versions = sorted(file.stem for file in source.glob("src/corral/**/migrations/*.sql"))
         target = golden.FOLDER / f"{versions[-1]}.json"
         target.parent.mkdir(exist_ok=True)
         target.write_text(golden.dump(home, repo), encoding="utf-8")

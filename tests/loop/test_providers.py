@@ -33,14 +33,14 @@ BREAKS_OFF = [
 PROGRAM = """
 import asyncio, json, sys
 from pathlib import Path
-from corral.boxed.loop import course
+from corral.boxed.loop import session
 from corral.boxed.loop.settings import read
 provider, model, variable, path, key, folder, *urls = sys.argv[1:]
 for place, url in enumerate(urls):
     work = Path(folder, str(place))
     work.mkdir()
     settings = read([provider, model], {variable: url + path, key: "key-of-the-person"})
-    ended = asyncio.run(course.run(settings, "make it", work, Path(folder)))
+    ended = asyncio.run(session.run(settings, "make it", work, Path(folder)))
     told = [ended.error.kind, ended.error.message] if ended.error else None
     (work / "ended.json").write_text(json.dumps([ended.ok, told]))
 """

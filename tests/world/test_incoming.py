@@ -23,13 +23,13 @@ TAKES = """
 import asyncio, json, resource, sys
 from pathlib import Path
 from corral.model.errors import CorralError
-from corral.world import collecting
+from corral.world.git import collect
 from corral.world.git.repository import Repository
 repo, bundle, base = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 repository, told = Repository(repo, repo / ".git"), ""
 
 async def take():
-    await collecting.fetch(repository, bundle, ["HEAD:refs/corral/attempts/x"], base)
+    await collect.fetch(repository, bundle, ["HEAD:refs/corral/attempts/x"], base)
     await repository.change_and_sha256(base, await repository.commit_of("refs/corral/attempts/x"))
 
 try:

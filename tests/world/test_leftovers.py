@@ -13,7 +13,7 @@ from tests.rig.repository import Repo
 HOLDS = """
 import sys, time
 from pathlib import Path
-from corral.world import leftovers
+from corral.world.git import leftovers
 objects = Path(sys.argv[1])
 with leftovers.folder(objects), leftovers.mark(objects / "pack" / "pack-1.keep"):
     print("holds", flush=True)

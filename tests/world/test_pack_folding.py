@@ -88,7 +88,7 @@ def test_notes_do_not_pile_up_packs(tmp_path: Path) -> None:
 WRITES = """
 import asyncio, sys
 from pathlib import Path
-from corral.world import noting, pack_folding
+from corral.world.git import notes, pack_folding
 from corral.world.git.repository import Repository
 pack_folding.MOST_PACKS = 3
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
@@ -96,7 +96,7 @@ async def work():
     repository = Repository(folder, folder / ".git")
     head = await repository.commit_of("HEAD")
     for number in range(count):
-        await noting.add_note(repository, head, f"refs/notes/{sys.argv[3]}", f"{number}\\n".encode())
+        await notes.add_note(repository, head, f"refs/notes/{sys.argv[3]}", f"{number}\\n".encode())
 asyncio.run(work())
 """
 

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import cast
-
-import msgspec
 
 from corral.agents.formats import error_patterns
-from corral.agents.formats.printed_json import UNREADABLE, decode_value
+from corral.agents.formats.command_output import READERS
 from corral.agents.protocol import Conversation
-from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
-from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
+from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command
 from corral.model.errors import BadRequest
-from corral.model.events import AgentEvent, Ended, Said, Spent, Unparsed
-from corral.model.numbers import token_count, usd_or_none
 
 MOST_ARGUMENT = 100_000  #: the kernel refuses single arguments over 128 KiB
-MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
 PROMPT_FILE = ".corral/prompt.txt"
 
 
@@ -58,7 +51,7 @@ class AnyCommand:
         )
 
     def converse(self, _: AgentTask) -> Conversation:
-        conversation = self._reader() if self._reader else _READERS[self._profile.output](self._profile)
+        conversation = self._reader() if self._reader else READERS[self._profile.output](self._profile)
         return error_patterns.conversation(conversation, self._profile.errors) if self._profile.errors else conversation
 
 
@@ -77,214 +70,3 @@ def _try_patterns(name: str, profile: AgentProfile) -> None:
 def _filled(word: str, values: dict[str, str]) -> str:
     # One pass: what stands inside a prompt is not a placeholder.
     return re.sub(r"\{(?:prompt|file|model|workspace)\}", lambda match: values[match.group()], word)
-
-
-class _Text:
-    """Its output is its stdout; exit 0 is a good ending."""
-
-    def __init__(self, profile: AgentProfile) -> None:
-        self._profile = profile
-        self._kept: list[str] = []
-        self._size = 0
-
-    def read(self, line: str) -> list[AgentEvent]:
-        self._keep(line)
-        return [Said(line)] if line.strip() else []
-
-    def exited(self, end: End) -> list[AgentEvent]:
-        text = "\n".join(self._kept)
-        if end.code != 0:
-            return [_crashed(end.code, end.stderr, text)]
-        success = self._profile.success
-        if success and not re.search(success, text, re.MULTILINE):
-            return [_bad(f"nothing it printed fits `success` ({success})", text)]
-        return self._good(text)
-
-    def _good(self, text: str) -> list[AgentEvent]:
-        return [Ended(ok=True, text=text)]
-
-    def _keep(self, line: str) -> None:
-        if self._size < MOST_KEPT:
-            self._kept.append(line[: MOST_KEPT - self._size])
-            self._size += len(line) + 1
-
-
-class _Pattern(_Text):
-    """As text, but `result`, `cost` and `tokens` are patterns whose first group is meant."""
-
-    def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile)
-        self._cost: str | None = None
-        self._tokens: str | None = None
-
-    def read(self, line: str) -> list[AgentEvent]:
-        cost, tokens = _group(self._profile.cost, line), _group(self._profile.tokens, line)
-        if cost is None and tokens is None:
-            return super().read(line)
-        # A budget is held while it works: what a line tells is not kept for the end.
-        self._cost, self._tokens = cost or self._cost, tokens or self._tokens
-        return [*super().read(line), *_spent(self._profile, self._cost, self._tokens)]
-
-    def _good(self, text: str) -> list[AgentEvent]:
-        result = _group(self._profile.result, text) if self._profile.result else text
-        if result is None:
-            return [_bad(f"nothing it printed fits `result` ({self._profile.result})", text)]
-        cost = self._cost or _group(self._profile.cost, text)  # a pattern may reach over several lines
-        tokens = self._tokens or _group(self._profile.tokens, text)
-        return [*_spent(self._profile, cost, tokens), Ended(ok=True, text=result)]
-
-
-class _Json(_Text):
-    """All it prints is one JSON value; `result`, `success`, `cost` and `tokens` name fields, dots reach inside."""
-
-    def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile)
-        self._told: list[AgentEvent] = []  # what it was last said to have spent
-        self._closed = False
-
-    def read(self, line: str) -> list[AgentEvent]:
-        self._keep(line)
-        if self._closed or not (line.startswith(("{", "}")) and line.rstrip().endswith("}")):
-            return []
-        self._closed = True  # it should be whole now; it is tried once, not again for each line of something else
-        try:
-            value = decode_value("\n".join(self._kept))
-        except UNREADABLE:
-            return []
-        return self._spends([value])
-
-    def _spends(self, values: list[object]) -> list[AgentEvent]:
-        """Tell what it spent, as soon as that is known and once: a budget is held while it works."""
-        spent = _spent(self._profile, _last(self._profile.cost, values), _last(self._profile.tokens, values))
-        if spent == self._told:
-            return []
-        self._told = spent
-        return spent
-
-    def exited(self, end: End) -> list[AgentEvent]:
-        text = "\n".join(self._kept)
-        try:
-            value = decode_value(text)
-        except UNREADABLE:
-            return [_crashed(end.code, end.stderr, text) if end.code else _bad("it did not print JSON", text)]
-        return self._judge([value], end.code, end.stderr)
-
-    def _judge(self, values: list[object], code: int, stderr: str) -> list[AgentEvent]:
-        profile = self._profile
-        spent = self._spends(values)
-        result = _last(profile.result, values) if profile.result else values[-1]
-        text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        if code != 0:
-            return [*spent, _crashed(code, stderr, text)]
-        if profile.success and not _holds(profile.success, values):
-            return [*spent, _bad(f"`success` ({profile.success}) does not hold in what it printed", text)]
-        if profile.result and result is None:
-            return [*spent, _bad(f"no `{profile.result}` in what it printed", "")]
-        return [*spent, Ended(ok=True, text=text, output=None if isinstance(result, str) else result)]
-
-
-class _JsonLines(_Json):
-    """Each line is a JSON value; the last line that has a field counts."""
-
-    def __init__(self, profile: AgentProfile) -> None:
-        super().__init__(profile)
-        self._seen: dict[str, object] = {}
-        self._last: object = None
-        self._named = [name for name in (profile.result, profile.cost, profile.tokens, _field(profile.success)) if name]
-
-    def read(self, line: str) -> list[AgentEvent]:
-        if not line.strip():
-            return []
-        try:
-            value = decode_value(line)
-        except UNREADABLE:
-            return [Unparsed(line)]
-        self._last = value
-        for name in self._named:
-            found = _at(name, value)
-            if found is not None:
-                self._seen[name] = found
-        text = next(
-            (found for key in ("text", "message", "content") if isinstance(found := _at(key, value), str)), None
-        )
-        spent = self._spends([_Flat(self._seen)])
-        return [Said(text), *spent] if text else spent
-
-    def exited(self, end: End) -> list[AgentEvent]:
-        if self._last is None:
-            return [_crashed(end.code, end.stderr, "") if end.code else _bad("it did not print a line of JSON", "")]
-        return self._judge(
-            [_Flat(self._seen), self._last] if not self._profile.result else [self._last, _Flat(self._seen)],
-            end.code,
-            end.stderr,
-        )
-
-
-class _Flat(dict[str, object]):
-    """Fields gathered over many lines, under their dotted names."""
-
-
-_READERS: dict[str, Callable[[AgentProfile], Conversation]] = {
-    "text": _Text,
-    "regex": _Pattern,
-    "json": _Json,
-    "jsonl": _JsonLines,
-}
-
-
-def _at(name: str, value: object) -> object:
-    if isinstance(value, _Flat):
-        return value.get(name)
-    for part in name.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = cast("dict[str, object]", value).get(part)
-    return value
-
-
-def _last(name: str | None, values: list[object]) -> object:
-    found = [_at(name, value) for value in values] if name else []
-    return next((value for value in reversed(found) if value is not None), None)
-
-
-def _field(success: str | None) -> str | None:
-    return success.partition("=")[0].strip() if success else None
-
-
-def _holds(success: str, values: list[object]) -> bool:
-    """`field` is to be true, `field=value` is to be that value."""
-    name, equals, wanted = success.partition("=")
-    found = _last(name.strip(), values)
-    if not equals:
-        return bool(found)
-    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
-    return text == wanted.strip().strip("\"'")
-
-
-def _group(pattern: str | None, text: str) -> str | None:
-    match = re.search(pattern, text, re.MULTILINE) if pattern else None
-    return (match.group(1) if match.re.groups else match.group()) if match else None
-
-
-def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEvent]:
-    usd = usd_or_none(cost)
-    if usd is not None and profile.cost_unit == "cents":
-        usd /= 100
-    if isinstance(tokens, dict):
-        table = cast("dict[str, object]", tokens)
-        named = ("input", "output", "cache_read", "cache_write")
-        counted = Tokens(*(token_count(table.get(key) or table.get(f"{key}_tokens")) for key in named))
-    else:
-        counted = Tokens(output=token_count(tokens))
-    return [Spent(counted, usd)] if usd is not None or counted != Tokens() else []
-
-
-def _crashed(code: int, stderr: str, text: str) -> Ended:
-    words = (stderr.strip() or text.strip()).splitlines()
-    reason = f": {words[-1][:300]}" if words else ""
-    hint = NOT_STARTED_HINT if code in NOT_STARTED else ""
-    return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
-
-
-def _bad(why: str, text: str) -> Ended:
-    return Ended(ok=False, text=text, error=Failure("bad_output", why))

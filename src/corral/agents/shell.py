@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from corral.agents.command import AnyCommand
+from corral.agents.formats.command_output import Text
 from corral.agents.protocol import Conversation
 from corral.model import Tokens
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command, End
@@ -19,8 +19,8 @@ class Shell:
     def start(self, task: AgentTask) -> Command:
         return Command(argv=("/bin/sh", "-c", task.prompt))
 
-    def converse(self, task: AgentTask) -> Conversation:
-        return _Free(AnyCommand(NAME, AgentProfile(command=("/bin/sh",))).converse(task))
+    def converse(self, _: AgentTask) -> Conversation:
+        return _Free(Text(AgentProfile(command=("/bin/sh",))))
 
 
 class _Free:

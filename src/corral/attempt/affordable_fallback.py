@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from corral.engine.budget import money
+from corral.attempt.run_spending import ledger
 from corral.machines.resolved_agent import Outfit
 from corral.model.errors import CorralError
 from corral.model.flow import AgentChoice
@@ -34,4 +34,4 @@ def cheapest(
 def _expected(store: Store, dressed: Outfit, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
     fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
     model = choice.model or dressed.profile.model
-    return limits.to_reserve(fixed, money.ledger(store).paid_before(choice.name, model, kind), settings)[0]
+    return limits.to_reserve(fixed, ledger(store).paid_before(choice.name, model, kind), settings)[0]

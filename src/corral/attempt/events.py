@@ -10,7 +10,7 @@ from msgspec import structs
 
 from corral.attempt.budget import Purse
 from corral.attempt.notional import windows_of
-from corral.attempt.run_events import Listener, tell
+from corral.attempt.run_events import tell
 from corral.attempt.user_questions import Desk
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
 from corral.model.events import (
@@ -22,6 +22,7 @@ from corral.model.events import (
     Heard,
     Heeded,
     Limited,
+    Listener,
     Noted,
     Rationed,
     Rejected,

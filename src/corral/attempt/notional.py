@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from corral.model import Run
@@ -14,8 +14,6 @@ from corral.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from corral.machines.resolved_agent import Outfit
-
-WORDS = "subscription login, priced as the API would be"
 
 
 def is_notional(dressed: Outfit) -> bool:
@@ -36,9 +34,3 @@ def windows_of(store: Store, names: Collection[str]) -> list[QuotaWindow]:
     """Return how the present windows of some accounts stand, where a provider or an agent reported it."""
     now, known = time.time(), [each for each in accounts.seen(store) if each.agent in names and each.used is not None]
     return [each for each in known if each.resets is None or each.resets > now]
-
-
-def notional_words(windows: Sequence[QuotaWindow]) -> str:
-    """Say that dollars are notional, and what share of its windows each account has used."""
-    used = ", ".join(f"{each.agent} {each.name} {100 * (each.used or 0.0):.0f} % used" for each in windows)
-    return WORDS + (f"; windows: {used}" if used else "")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from corral.model.errors import CorralError
-from corral.model.events import Heard
-
-Listener = Callable[[Heard], None]
+from corral.model.events import Heard, Listener
 
 
 def tell(listen: Listener, heard: Heard) -> None:

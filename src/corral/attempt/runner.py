@@ -15,7 +15,7 @@ from corral.attempt.affordable_fallback import Dress
 from corral.attempt.agent_questions import Questions
 from corral.attempt.events import Recorder
 from corral.attempt.mail.file_transport import Letterbox
-from corral.attempt.notional import is_notional, notional_words
+from corral.attempt.notional import is_notional
 from corral.attempt.proof import judge_input, receipt, scoring
 from corral.attempt.proof.evidence import Evidence, Proof
 from corral.attempt.toolbox.toolbox import Toolbox
@@ -31,6 +31,7 @@ from corral.model.agent_api import AgentTask, Answer, Hook, Steer
 from corral.model.errors import Blocked, CorralError, SetupFailed, StoreTrouble
 from corral.model.events import Asked, Ended, Event, Moved, Noted
 from corral.model.flow import Node
+from corral.model.money import notional_words
 from corral.rules.checks import grading
 from corral.rules.checks import verdict as judge
 from corral.rules.checks.verdict import Verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from corral.engine.planning.submit import load
+from corral.attempt.trusted_settings import load
 from corral.machines import program_variant, scope
 from corral.machines.host import Ears, Host
 from corral.machines.resolved_agent import outfit

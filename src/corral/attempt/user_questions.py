@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from corral.attempt.run_events import Listener, tell
+from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
-from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Noted
+from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Listener, Noted
 from corral.rules.text.questions import ways
 from corral.store.signal import Bell
 from corral.store.sqlite import inbox

@@ -18,11 +18,11 @@ from corral.world import locks, process_identity, run_fence
 from corral.world.run_fence import Fence
 
 if TYPE_CHECKING:
-    from corral.attempt.run_events import Listener
     from corral.attempt.toolbox.context import Family, Office
     from corral.engine.engine import Engine
     from corral.engine.run_loop import Drive
     from corral.machines.resolved_agent import Outfit
+    from corral.model.events import Listener
 
 
 Say = Callable[[str], None]
@@ -95,7 +95,7 @@ class Drives:
 
     def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
-        from corral.engine.planning.submit import load  # noqa: PLC0415
+        from corral.attempt.trusted_settings import load  # noqa: PLC0415
         from corral.machines.resolved_agent import outfit  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
@@ -108,6 +108,9 @@ class Drives:
 
     async def resume(self, run: str, listen: Listener) -> Run:
         return await self._engine.resume(run, listen)
+
+    def document(self, run: str) -> Run:
+        return run_document.build(self._store, run)
 
     def pause_child(self, run: str) -> None:
         if run in self._drives:

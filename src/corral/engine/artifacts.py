@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.engine.views import run_document
-from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run
+from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run, winner
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
 from corral.model.events import Started
@@ -106,8 +105,8 @@ class Work:
         """Write one attempt to a file that `--agent replay:FILE` plays; return which."""
         from corral import agents  # noqa: PLC0415
         from corral.attempt.repositories import repository_of  # noqa: PLC0415
+        from corral.attempt.trusted_settings import load  # noqa: PLC0415
         from corral.engine import doctor, recordings  # noqa: PLC0415
-        from corral.engine.planning.submit import load  # noqa: PLC0415
         from corral.machines import turn_log  # noqa: PLC0415
 
         run, home = self._engine.show(name), self._engine.home
@@ -178,7 +177,7 @@ def _pick(run: Run, named: str | None) -> Attempt:
     if not attempts:
         raise BadRequest(f"run {run.run} has no attempt yet")
     if named is None:
-        won = run_document.winner(run.nodes)
+        won = winner(run.nodes)
         with_work = [attempt for attempt in attempts if attempt.commit]
         return won or (with_work or attempts)[-1]
     for attempt in attempts:

@@ -12,11 +12,11 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from corral import agents
+from corral.attempt.trusted_settings import load
 from corral.config import loader
 from corral.config.paths import person_file
 from corral.config.settings import Config
 from corral.engine.engine import Engine
-from corral.engine.planning.submit import load
 from corral.machines.resolved_agent import PLAYERS, Outfit, placed
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import CorralError, Untrusted

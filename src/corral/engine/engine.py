@@ -21,7 +21,6 @@ from corral.store.sqlite.store import Store
 from corral.world import process_identity
 
 if TYPE_CHECKING:
-    from corral.attempt.run_events import Listener
     from corral.engine.active_runs import Drives
     from corral.engine.artifacts import Work
     from corral.engine.budget.money import Money
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from corral.engine.tokens import Access
     from corral.engine.views.history import History
     from corral.engine.webhooks import Webhooks
+    from corral.model.events import Listener
 
 Say = Callable[[str], None]
 PATIENCE_SECONDS = 3.0  #: how long an owner may take to stop before the user reads what is waited for

@@ -13,11 +13,11 @@ from corral.attempt.local import Course, Place
 from corral.attempt.proof.tree_runs import BESIDE
 from corral.attempt.proof.varied_runs import Variations
 from corral.attempt.raises import needed_usd
-from corral.attempt.run_events import Listener, tell
+from corral.attempt.run_events import tell
+from corral.attempt.run_spending import allowed_usd, held_usd
 from corral.attempt.runner import can_continue
 from corral.attempt.user_questions import Desk
 from corral.engine import takeover
-from corral.engine.budget.money import allowed_usd, held_usd
 from corral.engine.inbox.gates import Gates
 from corral.engine.merge.flow_merges import Land as LandCall
 from corral.engine.merge.flow_merges import Landings
@@ -25,7 +25,7 @@ from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import StoreTrouble, TakenOver
-from corral.model.events import Event, Heard, Moved, Noted
+from corral.model.events import Event, Heard, Listener, Moved, Noted
 from corral.rules.context import prompt
 from corral.rules.race import second_reader, variation
 from corral.rules.race.contest import Halt

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from corral.attempt.run_events import Listener, tell
+from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import OPEN
-from corral.model.events import Heard, Moved, Noted
+from corral.model.events import Heard, Listener, Moved, Noted
 from corral.rules.text import telemetry
 from corral.store.sqlite.children import Lineage
 from corral.store.sqlite.store import Store

@@ -12,9 +12,9 @@ from msgspec import Struct, field, structs
 
 from corral import agents
 from corral.agents import Agent
-from corral.attempt import accounts
 from corral.config.paths import is_file
 from corral.config.settings import Config
+from corral.machines import accounts
 from corral.model.agent_api import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.model.errors import BadRequest
 from corral.model.money import Budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -217,3 +218,6 @@ class Heard(Struct, frozen=True):
 
 DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 AGENT_DECODER: msgspec.json.Decoder[AgentEvent] = msgspec.json.Decoder(AgentEvent)
+
+
+Listener = Callable[[Heard], None]  #: hears what happens in a run, in this process

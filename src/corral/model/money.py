@@ -343,3 +343,12 @@ class CostOverview(Struct, frozen=True, kw_only=True):
 
     def by(self, dimension: By) -> CostTable:
         return self.days if dimension == "day" else self.tables[dimension]
+
+
+NOTIONAL = "subscription login, priced as the API would be"
+
+
+def notional_words(windows: Sequence[QuotaWindow]) -> str:
+    """Say that dollars are notional, and what share of its windows each account has used."""
+    used = ", ".join(f"{each.agent} {each.name} {100 * (each.used or 0.0):.0f} % used" for each in windows)
+    return NOTIONAL + (f"; windows: {used}" if used else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -115,3 +116,12 @@ ENCODER = msgspec.json.Encoder()
 def document(run: Run) -> bytes:
     """Encode the run document: the one encoder that every way in uses."""
     return ENCODER.encode(run)
+
+
+def winner(nodes: Sequence[NodeState]) -> Attempt | None:
+    """Return the attempt whose work is the run's result: the winner of the last node that has one."""
+    for node in reversed(nodes):
+        for attempt in node.attempts:
+            if attempt.id == node.winner:
+                return attempt
+    return None

@@ -10,12 +10,11 @@ from msgspec import Struct, field
 
 from corral.attempt.events import Recorder
 from corral.attempt.toolbox.context import Office
-from corral.engine.views.mail import NAMES
 from corral.model import OPEN
 from corral.model.errors import BadRequest
 from corral.model.events import Mailed
 from corral.rules.context import mail
-from corral.rules.context.mail import Box, Circle, Place, Priority
+from corral.rules.context.mail import NAMES, Box, Circle, Place, Priority
 from corral.store.sqlite.mail import Letter, Reader
 
 MOST_SHOWN = 200  #: characters of a letter in the event that tells of it

@@ -11,12 +11,11 @@ from msgspec import structs
 
 from corral.attempt import briefing
 from corral.attempt.events import Recorder
+from corral.attempt.run_spending import held_usd
 from corral.attempt.toolbox.context import Office
 from corral.attempt.toolbox.results import text_of
-from corral.engine.budget.money import held_usd
-from corral.engine.views import run_document
 from corral.machines.host import Host
-from corral.model import OPEN, RunPlan, RunRecord, SlotLimits
+from corral.model import OPEN, RunPlan, RunRecord, SlotLimits, winner
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest
 from corral.model.events import Noted
@@ -82,12 +81,12 @@ class Children:
         """Tell how a child is, and what came of it."""
         child = self._own(name)
         await self._office.family.wait(child.run, wait_seconds)
-        run = run_document.build(self._office.store, child.run)
+        run = self._office.family.document(child.run)
         told: dict[str, Any] = {"child": run.run, "status": run.status, "over": run.status not in OPEN}
         if run.status in OPEN:
             return told
         attempts = [attempt for node in run.nodes for attempt in node.attempts]
-        won = run_document.winner(run.nodes) or (attempts[-1] if attempts else None)
+        won = winner(run.nodes) or (attempts[-1] if attempts else None)
         told |= {"reason": run.reason, "cost_usd": run.cost.usd}
         if won:
             output = text_of(won.output)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from corral.attempt.events import Listener
 from corral.machines.resolved_agent import Outfit
+from corral.model import Run
 from corral.rules.context import mail
 from corral.store.sqlite.children import Lineage
 from corral.store.sqlite.mail import Mail
@@ -24,6 +25,7 @@ class Driving(Protocol):
     def resume(self, run: str, listen: Listener) -> Awaitable[object]: ...
     def pause_child(self, run: str) -> None: ...
     async def stop_child(self, run: str) -> None: ...
+    def document(self, run: str) -> Run: ...
 
 
 class Rings:
@@ -89,6 +91,10 @@ class Family:
     async def _ended(self, run: str) -> None:
         if (task := self._driven.get(run)) is not None:
             await asyncio.wait([task])
+
+    def document(self, run: str) -> Run:
+        """Return the run document of a child."""
+        return self._drives.document(run)
 
     def abandon(self, run: str) -> None:
         """Leave a child as a crash would."""

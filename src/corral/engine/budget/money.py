@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from msgspec import structs
 
 from corral.attempt import notional
+from corral.attempt.run_spending import held_usd, ledger
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.flow import known_as
@@ -18,30 +19,14 @@ from corral.model.money import Bound, Budget, By, CostOverview, Limit, Quota, Qu
 from corral.rules.money import costs
 from corral.rules.money import limits as budget
 from corral.store.sqlite import accounts, inbox, pages, quotas
-from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
-from corral.world import clock, process_identity
+from corral.world import clock
 
 if TYPE_CHECKING:
     from corral.engine.budget.estimate import Estimate
     from corral.engine.engine import Engine
 
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")
-
-
-def ledger(store: Store) -> Ledger:
-    return Ledger(store, process_identity.alive)
-
-
-def allowed_usd(store: Store, run: str) -> float:
-    """Return by how much a person let a run go past its own budget."""
-    kept = ledger(store)
-    return max(kept.allowed(Bound(limit=Limit(window=window, usd=0.0), run=run)) for window in ("node", "run"))
-
-
-def held_usd(store: Store, run: str, node: str = "") -> tuple[float, float]:
-    """Return what a run and its children have spent so far, or one node of it, and what is reserved for them."""
-    return ledger(store).held(Bound(limit=Limit(window="node" if node else "run", usd=0.0), run=run, node=node))
 
 
 def allow(store: Store, entry: Entry) -> str | None:
@@ -223,9 +208,13 @@ class Money:
         """Return what a run has spent so far, or one node of it."""
         return held_usd(self._engine.store, run, node)[0]
 
+    def windows(self, accounts: Collection[str]) -> list[QuotaWindow]:
+        """Return how the present windows of some accounts stand."""
+        return notional.windows_of(self._engine.store, accounts)
+
     def windows_of(self, run: Run) -> list[QuotaWindow]:
         """Return how the windows of the accounts stand whose dollars are notional in a run."""
-        return notional.windows_of(self._engine.store, notional.accounts_of(run))
+        return self.windows(notional.accounts_of(run))
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""

@@ -16,9 +16,9 @@ from corral.model.merge import Conflicts, Hunks, MergeRecord, MergeRequest, Over
 from corral.rules.merge import merge as rules
 
 if TYPE_CHECKING:
-    from corral.attempt.run_events import Listener
     from corral.engine.engine import Engine
     from corral.engine.merge.merger import Merger
+    from corral.model.events import Listener
 
 Say = Callable[[str], None]
 Sink = Callable[[bytes], object]

@@ -10,11 +10,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from corral.config import loader
-from corral.config.paths import REPOSITORY_FILE, file_mark, fingerprint, is_folder
+from corral.attempt.trusted_settings import load
+from corral.config.paths import is_folder
 from corral.config.scopes import scope_file
 from corral.config.settings import Config
-from corral.config.started_files import started_files
 from corral.engine.planning import build_flow, hidden_programs, preflight
 from corral.engine.planning.git_state_cache import Glance, Glances
 from corral.engine.planning.problems import Findings
@@ -32,7 +31,6 @@ from corral.world.git.repository import Found, Repository
 from corral.world.sandbox.probe import at_least, probe, usual
 from corral.world.sandbox.program_files import SYSTEM
 from corral.world.sandbox.scope_paths import Machine, agentignore
-from corral.world.trust import Trust
 from corral.world.workspace import held_out
 
 
@@ -246,26 +244,6 @@ def _asked_scope(request: Request) -> list[ScopeSource]:
     table = ScopeTable(read=request.read or None, write=request.write or None, env=request.env or None, net=net)
     where = {name: f"--{name}" for name in ("read", "write", "env", "net")}
     return [*found, ScopeSource(table=table, where=where)] if table != ScopeTable() else found
-
-
-def load(folder: Path, state: Path, *, trust: bool) -> Config:
-    """Read the settings; a repository's powerful ones count if its file is trusted, now or before."""
-    file = folder / REPOSITORY_FILE
-    trusts = Trust(state)
-    is_there = file.is_file()
-    content = file.read_bytes() if is_there else b""
-    mark = fingerprint(file, content) if is_there else ""
-    if trust and is_there:
-        trusts.add(mark, of=file_mark(file, content))
-    trusted = is_there and trusts.has(mark)
-    settings = loader.load(folder, trusted=mark if trusted else None)
-    if settings.untrusted and trusts.knew(file_mark(file, content)):
-        changed = tuple(str(path.relative_to(folder.resolve())) for path in started_files(folder, content).files)
-        settings = structs.replace(settings, changed=changed)
-    for table in ("workspace", "hooks", "mcp"):
-        if table in settings.untrusted:
-            raise settings.refusal(table, f"[{table}] can start programs, and you have not trusted this file")
-    return settings
 
 
 async def _base(found: Found, named: str | None) -> tuple[str | None, str | None]:

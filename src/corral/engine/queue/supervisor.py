@@ -19,8 +19,8 @@ from corral.store.sqlite.children import Lineage
 from corral.world import process_identity
 
 if TYPE_CHECKING:
-    from corral.attempt.run_events import Listener
     from corral.engine.engine import Engine
+    from corral.model.events import Listener
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
 CALM_SECONDS = 5.0  #: a run is left behind if its lease is out and not renewed for so long; owners renew every 3 s

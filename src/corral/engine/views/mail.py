@@ -7,11 +7,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from corral.engine.views import run_document
-from corral.rules.context.mail import MOST_DELIVERIES, RANKS, Priority
+from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.sqlite.mail import Letter, Mail
 from corral.store.sqlite.store import Store
-
-NAMES: dict[int, Priority] = {rank: name for name, rank in RANKS.items()}
 
 
 class Posted(Struct, frozen=True, kw_only=True):

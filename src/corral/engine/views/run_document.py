@@ -26,6 +26,7 @@ from corral.model import (
     Status,
     Tokens,
     moment,
+    winner,
 )  # fmt: skip
 from corral.model.flow import Node
 from corral.model.merge import MergeRecord
@@ -217,15 +218,6 @@ def told(cost: Cost) -> Cost:
     """Return a cost as it leaves us."""
     usd = None if cost.usd is None else dollars(cost.usd)
     return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))
-
-
-def winner(nodes: Sequence[NodeState]) -> Attempt | None:
-    """Return the attempt whose work is the run's result: the winner of the last node that has one."""
-    for node in reversed(nodes):
-        for attempt in node.attempts:
-            if attempt.id == node.winner:
-                return attempt
-    return None
 
 
 def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:

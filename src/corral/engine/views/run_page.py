@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from corral.attempt import run_spending
 from corral.attempt.repositories import repository_of
-from corral.engine.budget import money
 from corral.engine.views import charts, run_document
 from corral.engine.views.log_pages import END
 from corral.model import OPEN, AttemptRecord, Entry, Run, RunRecord
@@ -94,7 +94,7 @@ def _working(engine: Engine, run: str, records: Mapping[str, AttemptRecord]) -> 
 
 
 def _money(engine: Engine, run: Run, record: RunRecord) -> Spending:
-    kept, flow = money.ledger(engine.store), record.plan.flow
+    kept, flow = run_spending.ledger(engine.store), record.plan.flow
     spent, reserved = kept.held(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:
@@ -105,7 +105,7 @@ def _money(engine: Engine, run: Run, record: RunRecord) -> Spending:
     return Spending(
         spent=max(spent, run.cost.usd or 0.0),
         reserved=reserved,
-        limit=least.usd + money.allowed_usd(engine.store, run.run) if least else None,
+        limit=least.usd + run_spending.allowed_usd(engine.store, run.run) if least else None,
         where=least.where if least else "",
         source=run.cost.source,
     )

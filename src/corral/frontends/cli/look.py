@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from corral.attempt.notional import notional_words
 from corral.engine.engine import Engine
 from corral.engine.views import run_document
 from corral.frontends import run_rows
@@ -20,6 +19,7 @@ from corral.frontends.safe_text import patch_sink
 from corral.model import Run
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, Stored
+from corral.model.money import notional_words
 
 
 @contextmanager

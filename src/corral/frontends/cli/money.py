@@ -14,14 +14,13 @@ from typing import Any, cast
 import click
 import msgspec
 
-from corral.attempt import notional
 from corral.engine.budget import money
 from corral.engine.views import run_document
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.user_name import who
 from corral.model.flow import known_as
-from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window
+from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window, notional_words
 
 WINDOWS: dict[Window, str] = {
     "run": "each run",
@@ -140,7 +139,7 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget
         found = money.overview(opened.store, settings, since=since, repo=place).by(cast("By", by))
-        windows = notional.windows_of(opened.store, found.accounts)
+        windows = opened.money.windows(found.accounts)
     rows = [msgspec.to_builtins(row) for row in found.rows]
     if as_json:
         saved = None if found.saved_usd is None else {"usd": found.saved_usd, "against": found.saved_against}
@@ -179,7 +178,7 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
     known = f" ({found.source})" if found.source != "unknown" else ""
     lines.append(f"\n{text.spent_and_reserved(found.usd, found.reserved_usd)}{known}")
     if found.notional_usd:
-        lines.append(f"${found.notional_usd:.2f} of it is notional: {notional.notional_words(windows)}")
+        lines.append(f"${found.notional_usd:.2f} of it is notional: {notional_words(windows)}")
     unknown = sum(row.unknown for row in found.rows)
     if unknown:
         lines.append(f"attempts of unknown cost: {unknown}; what is reserved for them counts against limits")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.attempt.notional import notional_words
 from corral.frontends import evidence_text
 from corral.frontends.mcp import arguments, responses
 from corral.frontends.mcp.calls import LEFT_TO_PERSON, Call
@@ -16,6 +15,7 @@ from corral.frontends.mcp.requests import of_execute, of_flow
 from corral.model import OPEN, Attempt, Request, Run
 from corral.model.errors import BadFlow, BadRequest
 from corral.model.merge import MergeRequest
+from corral.model.money import notional_words
 
 GOOD = ("done", *OPEN)
 MOST_GRADES = 5  #: winners whose evidence is said in words

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from corral.attempt.run_events import Listener
 from corral.frontends.python.engine import Engine
 from corral.frontends.python.flows import Flow
 from corral.frontends.python.tasks import Going, Task, Wanted
 from corral.model import Run
+from corral.model.events import Listener
 from corral.model.merge import Strategy
 
 __all__ = ["Engine", "Flow", "Task", "diff", "merge", "run", "show", "undo"]

@@ -8,13 +8,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from corral.attempt.run_events import Listener
 from corral.engine.engine import Engine as Inner
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
 from corral.frontends.python.tasks import Going, Wanted, request
 from corral.model import Entry, Run
-from corral.model.events import Heard, Stored
+from corral.model.events import Heard, Listener, Stored
 from corral.model.merge import MergeRequest, Preview, Strategy
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ KEPT_SECONDS = 7 * 24 * 3600.0  #: letters that were read stay so long
 
 Priority = Literal["low", "normal", "high", "urgent"]
 RANKS: dict[Priority, int] = {"low": 0, "normal": 1, "high": 2, "urgent": 3}
+NAMES: dict[int, Priority] = {rank: name for name, rank in RANKS.items()}
 
 EVERYBODY = "all"
 PARENT = "parent"

@@ -12,7 +12,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.attempt import notional
 from corral.engine.budget import money
 from corral.engine.views.run_document import moment
 from corral.frontends.web import policy
@@ -165,7 +164,7 @@ async def cost(
     since = time.time() - days * 86_400 if days else 0.0
     found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
     table = found.by(by)
-    windows = notional.windows_of(site.engine.store, table.accounts) if table.notional_usd else None
+    windows = site.engine.money.windows(table.accounts) if table.notional_usd else None
     return answer(_shown(table, windows))
 
 

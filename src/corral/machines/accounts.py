@@ -1,0 +1,85 @@
+"""Accounts of an agent on this machine: the usual one, and an agent signed in with one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from corral import agents
+from corral.model.agent_api import AccountProfile
+from corral.model.errors import BadRequest
+
+if TYPE_CHECKING:
+    from corral.machines.resolved_agent import Outfit
+
+
+def usual(dressed: Outfit, accounts: Mapping[str, AccountProfile]) -> str | None:
+    """Return the account that is used where none is asked for; None: whatever the agent is logged in with."""
+    if dressed.profile.account or not dressed.profile.rotate:
+        return dressed.profile.account
+    return next((name for name, account in accounts.items() if _fits(account, dressed)), None)
+
+
+def signed_in(dressed: Outfit, accounts: Mapping[str, AccountProfile], name: str) -> Outfit:
+    """Give an agent one of its accounts: that key or that login, and no other."""
+    account = accounts.get(name)
+    if account is None or not _fits(account, dressed):
+        known = [each for each, found in accounts.items() if _fits(found, dressed)]
+        hint = f"it has: {', '.join(known)}" if known else f'[accounts.{name}] with agent = "{dressed.name}" makes one'
+        raise BadRequest(f"`{dressed.name}` has no account `{name}`", hint=hint)
+    facts = dressed.agent.facts
+    env = {key: value for key, value in dressed.env.items() if key not in facts.keys} | {**account.settings}
+    if account.key_env:
+        env[_variable(account, name, facts.keys)] = _key(account.key_env, name)
+    settings = {key: value for key, value in dressed.profile.settings.items() if key not in facts.keys}
+    profile = structs.replace(dressed.profile, settings={**settings, **account.settings})
+    names = [each for each, found in accounts.items() if _fits(found, dressed)]
+    place = names.index(name)
+    return structs.replace(
+        dressed,
+        agent=agents.find(dressed.name, {dressed.name: profile}),
+        profile=profile,
+        env=env,
+        account=name,
+        login=_folder(account, name, facts.login),
+        others=(*names[place + 1 :], *names[:place]) if profile.rotate else (),
+    )
+
+
+def login_file(folder: Path, name: str) -> Path | None:
+    """Find what a login leaves: below a folder that is a home, or in one that is the agent's own."""
+    places = (folder / name, folder / Path(name).name)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _fits(account: AccountProfile, dressed: Outfit) -> bool:
+    return account.agent in (dressed.name, dressed.profile.like, dressed.agent.facts.name)
+
+
+def _variable(account: AccountProfile, name: str, keys: Sequence[str]) -> str:
+    if not (account.key_as or keys):
+        raise BadRequest(
+            f"[accounts.{name}] key_env: `{account.agent}` is known to take no key", hint="say where it looks: key_as"
+        )
+    return account.key_as or keys[0]
+
+
+def _key(variable: str, name: str) -> str:
+    if not os.environ.get(variable):
+        raise BadRequest(f"the account `{name}` has no key: {variable} is not set", hint=f"export {variable}=...")
+    return os.environ[variable]
+
+
+def _folder(account: AccountProfile, name: str, files: Sequence[str]) -> Path | None:
+    if not account.folder:
+        return None
+    folder = (Path(account.base) / Path(account.folder).expanduser()).absolute()
+    if not any(login_file(folder, file) for file in files):
+        wanted = " or ".join(Path(file).name for file in files) or "login"
+        hint = f"log in once with `{account.agent}` using that folder as its own, or say key_env"
+        raise BadRequest(f"the account `{name}` is not logged in: {folder} holds no {wanted}", hint=hint)
+    return folder
