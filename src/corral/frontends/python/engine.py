@@ -54,7 +54,7 @@ class Engine:
     ) -> Run:
         """Carry a task or a flow out and return its run document, whatever became of it: see its `status`.
 
-        What is wrong with the request raises `corral.model.errors.BadRequest` before anything is started.
+        What is wrong with the request raises `corral.BadRequest` before anything is started.
         """
         return await self.wait(await self.start(wanted, repo, listen, **going))
 
