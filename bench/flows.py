@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bench import overhead
 from bench.measure import Promise, interleaved
-from corral.attempt.local import Course
+from corral.attempt.local import AttemptRun
 from corral.engine.engine import Engine
-from corral.engine.run_loop import Drive
+from corral.engine.run_loop import RunLoop
 from corral.model import Attempt, AttemptRecord, NodeState, Request, RetryPolicy, Run, RunPlan, RunRecord
 from corral.model.events import Heard
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
@@ -196,7 +196,7 @@ def _added(folder: Path, flow: Flow) -> Store:
 def drive(folder: Path, flow: Flow) -> float:
     """Carry a flow out with nobody; return how long the loop took, without the start of the store."""
     store = _added(folder, flow)
-    driven = Drive("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
+    driven = RunLoop("run", "bench", store, lambda record, _: _Nothing(record, store), _unheard)
     started = time.perf_counter()
     asyncio.run(driven.to_the_end())
     taken = time.perf_counter() - started
@@ -260,12 +260,12 @@ def _first(store: Store) -> float:
     """Return the time from the start of a drive to its first attempt."""
     began: list[float] = []
 
-    def course(_: AttemptRecord, __: Node) -> Course:
+    def course(_: AttemptRecord, __: Node) -> AttemptRun:
         began.append(time.perf_counter())
         raise _Begun
 
     started = time.perf_counter()
-    drive = Drive("run", "bench", store, course, _unheard)
+    drive = RunLoop("run", "bench", store, course, _unheard)
     try:
         asyncio.run(drive.to_the_end())
     except _Begun:
@@ -325,7 +325,7 @@ async def _hold(folder: Path, count: int) -> tuple[int, int]:
     flow = flow_of([()] * count)
     store = _added(folder, flow)
     gate = asyncio.Event()
-    drive = Drive("run", "bench", store, lambda record, _: _Waits(record, store, gate), _unheard)
+    drive = RunLoop("run", "bench", store, lambda record, _: _Waits(record, store, gate), _unheard)
     drive.schedule = Schedule(flow, RetryPolicy(), Limits(parallel=count))
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.measure import Promise, interleaved
 from corral.agents.claude import ClaudeConversation
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.machines.logs import CleanLog, Log
 from corral.model import Attempt, AttemptRecord, RunPlan, RunRecord
 from corral.model.agent_api import HangUp, Line
@@ -77,7 +77,7 @@ def _ingest(place: Path, lines: list[bytes]) -> None:
     )
     store.add_run(RunRecord(id="run", status="running", reason=None, plan=plan, created=0.0))
     attempt = AttemptRecord(attempt=Attempt(id="run-1", agent="claude"), run="run", node="main")
-    recorder = Recorder(attempt, store, lambda _: None, Task(prompt="x"))
+    recorder = AttemptEvents(attempt, store, lambda _: None, Task(prompt="x"))
     recorder.redactor = Redactor(SECRETS)
     log, conversation = CleanLog(folder / "stdout.log", recorder.redactor), ClaudeConversation()
     for first in range(0, len(lines), CHUNK):  # as they come through a pipe

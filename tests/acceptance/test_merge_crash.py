@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from corral.engine.merge.apply import Lander
+from corral.engine.merge.apply import BranchMover
 from corral.model.merge import MergeRecord
 from corral.store.sqlite import merges
 from corral.store.sqlite.store import Store
@@ -35,7 +35,7 @@ class Cut:
         self.repository = Repository(self.repo.folder, self.repo.folder / ".git")
         self.store = Store(folder / "state")
         self.told: list[str] = []
-        self.lander = Lander(self.store, self.repository, self.told.append)
+        self.lander = BranchMover(self.store, self.repository, self.told.append)
         record = MergeRecord(
             run="r", git_dir=str(self.repository.git_dir), state="begun", ref="refs/heads/main", before=self.before,
             after=self.after, strategy="auto", at=time.time(), checkouts=(str(self.repo.folder),),

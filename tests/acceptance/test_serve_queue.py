@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.queue.run_queue import Queue
+from corral.engine.queue.run_queue import RunQueue
 from corral.model import RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
@@ -172,6 +172,6 @@ def test_of_two_at_once_with_one_key_the_first_counts(tmp_path: Path) -> None:
     record = RunRecord(id="aaa1", status="queued", reason=None, plan=plan, created=time.time())
     run_queue.enqueue(store, record, priority=0, by="me", key=("k", "digest"))
     assert run_queue.submitted(store, "k") == ("digest", "aaa1")
-    assert [each.run for each in Queue(store).next(10)] == ["aaa1"]
-    assert json.loads(json.dumps(Queue(store).concurrency)) == 4
+    assert [each.run for each in RunQueue(store).next(10)] == ["aaa1"]
+    assert json.loads(json.dumps(RunQueue(store).concurrency)) == 4
     store.close()

@@ -11,7 +11,7 @@ from corral.config.settings import Config
 from corral.engine.planning import preflight
 from corral.engine.planning.hidden_programs import Surroundings, refuse_missing
 from corral.engine.planning.problems import Findings
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.model.agent_api import AgentProfile, Command
 from corral.model.errors import BadRequest
 from corral.model.flow import AgentChoice, Flow, Node, Task
@@ -138,7 +138,7 @@ def test_a_long_script_of_an_agent_is_no_name_of_a_file(tmp_path: Path) -> None:
     script = "true; " * 600  # longer than a file's name, and than a path
     for length in (300, 3_600):
         profile = AgentProfile(command=("sh", "-c", script[:length]), folder=str(tmp_path))
-        dressed = outfit("long", Config(agents={"long": profile}))
+        dressed = resolve_agent("long", Config(agents={"long": profile}))
         words, shown = dressed.resolve(Command(argv=profile.command))
         assert words[1:] == ["-c", script[:length]]
         assert tmp_path not in [path.parent for path in shown]

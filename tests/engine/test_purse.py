@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from corral.attempt.budget import Purse, Terms
+from corral.attempt.budget import AttemptBudget, Terms
 from corral.model import Attempt, AttemptRecord, Cost, Tokens
 from corral.model.flow import Task
 from corral.model.money import Budget, Limit
@@ -27,9 +27,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
-def purse(store: Store, number: int = 1, task: Task | None = None, **facts: Any) -> tuple[Purse, AttemptRecord]:
+def purse(store: Store, number: int = 1, task: Task | None = None, **facts: Any) -> tuple[AttemptBudget, AttemptRecord]:
     record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="pay", cost=Cost()), run="r", node="main", **facts)
-    return Purse(record, store, task or Task(prompt="x"), lambda _: None), record
+    return AttemptBudget(record, store, task or Task(prompt="x"), lambda _: None), record
 
 
 def reserved(store: Store, terms: Terms, **facts: Any) -> None:
@@ -37,7 +37,7 @@ def reserved(store: Store, terms: Terms, **facts: Any) -> None:
     assert asyncio.run(purse(store, **facts)[0].open(terms, "/r")) is None
 
 
-def end(found: Purse, record: AttemptRecord) -> Cost:
+def end(found: AttemptBudget, record: AttemptRecord) -> Cost:
     record.attempt.cost = found.cost()
     found.settle()
     return record.attempt.cost

@@ -7,8 +7,8 @@ import threading
 import tracemalloc
 from pathlib import Path
 
-from corral.attempt.events import Recorder
-from corral.attempt.toolbox.context import Family, Office
+from corral.attempt.events import AttemptEvents
+from corral.attempt.toolbox.context import ChildRuns, RunContext
 from corral.attempt.toolbox.toolbox import Toolbox
 from corral.engine.engine import Engine
 from corral.machines.host import Host
@@ -28,11 +28,11 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
     )  # fmt: skip
     host = Host(plan, node.task, Repository(tmp_path, tmp_path), tmp_path, "r-1")
     store = Store(tmp_path)
-    office = Office(Family("me", Engine(tmp_path).drives), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
+    office = RunContext(ChildRuns("me", Engine(tmp_path).drives), store, lambda _: host, lambda _: None)  # pyright: ignore[reportArgumentType]
 
     def toolbox(number: int) -> Toolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")
-        return Toolbox(office, Recorder(record, store, office.listen, node.task), node, host)
+        return Toolbox(office, AttemptEvents(record, store, office.listen, node.task), node, host)
 
     async def held() -> float:
         threads = threading.active_count()

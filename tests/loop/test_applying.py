@@ -9,12 +9,12 @@ from hypothesis import strategies as some
 from corral.boxed.loop.answer_text import Edit, Patch, Replace, Whole, parse
 from corral.boxed.loop.apply_changes import apply
 from corral.boxed.loop.patch import Hunk
-from corral.boxed.loop.workspace import Place
+from corral.boxed.loop.workspace import Workspace
 from tests.rig.tries import tries
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Workspace:
     """A workspace beside which lies what must not be touched, with links that lead there."""
     work = tmp_path / "work"
     (work / ".git" / "hooks").mkdir(parents=True)
@@ -25,16 +25,16 @@ def place(tmp_path: Path) -> Place:
     (work / "link").symlink_to(tmp_path / "folder")
     (work / "file-link").symlink_to(tmp_path / "outside.txt")
     (work / "inner").symlink_to("src")
-    return Place(work)
+    return Workspace(work)
 
 
-def outside(place: Place) -> dict[str, bytes]:
+def outside(place: Workspace) -> dict[str, bytes]:
     """Return everything around the workspace, and git's own files."""
     seen = [path for path in place.root.parent.rglob("*") if place.root not in path.parents or ".git" in path.parts]
     return {str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else b"" for path in seen}
 
 
-def test_each_kind_of_change(place: Place) -> None:
+def test_each_kind_of_change(place: Workspace) -> None:
     edits: list[Edit] = [
         Whole("docs/new.md", "# New\n"),
         Replace("src/a.py", "two\n", "zwei\n"),
@@ -47,7 +47,7 @@ def test_each_kind_of_change(place: Place) -> None:
     assert (place.root / "fresh.txt").read_text() == "made\n"
 
 
-def test_renamed_and_deleted(place: Place) -> None:
+def test_renamed_and_deleted(place: Workspace) -> None:
     moved = Patch("src/b.py", "src/a.py", (Hunk(1, ("one",), ("eins",)),))
     assert apply(place, [moved])[0].problem == ""
     assert (place.root / "src/b.py").read_text() == "eins\ntwo\n"
@@ -69,7 +69,7 @@ def test_renamed_and_deleted(place: Place) -> None:
         (Whole("src/a.py/b", "x"), "a.py"),
     ],
 )
-def test_what_does_not_fit_changes_nothing_and_says_why(place: Place, edit: Edit, words: str) -> None:
+def test_what_does_not_fit_changes_nothing_and_says_why(place: Workspace, edit: Edit, words: str) -> None:
     [applied] = apply(place, [edit])
     assert words in applied.problem
     assert (place.root / "src/a.py").read_text() == "one\ntwo\n"
@@ -82,7 +82,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_paths_are_refused(place: Place, name: str) -> None:
+def test_bad_paths_are_refused(place: Workspace, name: str) -> None:
     before = outside(place)
     edits: list[Edit] = [
         Whole(name, "x"),
@@ -119,7 +119,7 @@ EDITS = some.one_of(
 
 @settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=some.lists(EDITS, max_size=6))
-def test_nothing_outside_is_ever_touched(place: Place, edits: list[Edit]) -> None:
+def test_nothing_outside_is_ever_touched(place: Workspace, edits: list[Edit]) -> None:
     before = outside(place)
     assert len(apply(place, edits)) == len(edits)
     assert outside(place) == before
@@ -128,7 +128,7 @@ def test_nothing_outside_is_ever_touched(place: Place, edits: list[Edit]) -> Non
 
 @settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=NAMES, text=TEXTS)
-def test_whatever_an_answer_says(place: Place, name: str, text: str) -> None:
+def test_whatever_an_answer_says(place: Workspace, name: str, text: str) -> None:
     before = outside(place)
     apply(place, parse(f"FILE: {name}\n```\n{text}\n```\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{text}\n+x\n").edits)
     assert outside(place) == before

@@ -10,7 +10,7 @@ import pytest
 from corral.boxed.loop.tools import TOOLS, Toolbox, files
 from corral.boxed.loop.tools.packages import Packages, command, detect
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place
+from corral.boxed.loop.workspace import Workspace
 from tests.rig.processes import gone
 from tests.rig.repository import Repo
 
@@ -29,7 +29,7 @@ def repo(tmp_path: Path) -> Repo:
 
 @pytest.fixture
 def use(repo: Repo) -> Any:
-    toolbox = Toolbox(Place(repo.folder), most_output=1000)
+    toolbox = Toolbox(Workspace(repo.folder), most_output=1000)
 
     def used(name: str, **arguments: Any) -> Result:
         result = toolbox.use(name, arguments)
@@ -118,7 +118,7 @@ def test_list_leaves_out_what_git_ignores(use: Any) -> None:
 def test_a_folder_without_git_is_listed_too(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.txt").write_text("x")
-    assert Toolbox(Place(tmp_path), most_output=100).use("list", {}).content["files"] == ["a/b.txt"]
+    assert Toolbox(Workspace(tmp_path), most_output=100).use("list", {}).content["files"] == ["a/b.txt"]
 
 
 def test_search(use: Any) -> None:
@@ -197,7 +197,7 @@ def test_git(use: Any, repo: Repo) -> None:
 def test_the_package_manager_is_found_out(tmp_path: Path, files: dict[str, str], asked: Packages, words: str) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    place = Place(tmp_path)
+    place = Workspace(tmp_path)
     assert " ".join(command(place, detect(place)[0], asked)) == words
 
 
@@ -250,7 +250,7 @@ def test_arguments_that_are_wrong_are_an_answer(use: Any) -> None:
 
 
 def test_to_look_only_nothing_that_writes_is_offered(repo: Repo) -> None:
-    toolbox = Toolbox(Place(repo.folder), most_output=100, read_only=True)
+    toolbox = Toolbox(Workspace(repo.folder), most_output=100, read_only=True)
     assert set(toolbox.tools) == {"read", "list", "search", "bash", "git", "test"}
 
 

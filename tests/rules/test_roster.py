@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as some
 
-from corral.rules.flows.tree import Place
+from corral.rules.flows.tree import Position
 from corral.rules.text.agents_yaml import Listed, read, toml
 
 TEXT = some.text(alphabet=some.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1)
@@ -14,7 +14,7 @@ TEXT = some.text(alphabet=some.characters(exclude_categories=["Cs"], exclude_cha
 @given(description=TEXT, instructions=TEXT, pattern=TEXT)
 def test_any_text_survives(description: str, instructions: str, pattern: str) -> None:
     agent = Listed(
-        name="a b", place=Place(None, 1, 1), description=description, instructions=instructions, write=(pattern,)
+        name="a b", place=Position(None, 1, 1), description=description, instructions=instructions, write=(pattern,)
     )
     assert tomllib.loads(toml([agent], "claude")) == {
         "agents": {"a b": {"like": "claude", "instructions": instructions, "scope": {"write": [pattern]}}}

@@ -18,7 +18,7 @@ from corral.model.events import Asked, CalledTool, Checked, Ended, Event, Moved,
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process, run_fence
@@ -155,7 +155,7 @@ def test_another_process_is_heard_without_looking(store: Store) -> None:
         [sys.executable, "-c", WRITER, str(store.folder)], stdin=subprocess.PIPE, text=True
     ) as writer:
         assert writer.stdin
-        bell = Bell(store.folder)
+        bell = ChangeWatch(store.folder)
         before = store.changed()
         writer.stdin.write("\n")
         writer.stdin.flush()

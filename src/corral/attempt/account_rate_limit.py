@@ -14,7 +14,7 @@ TOO_MANY, ERRORS = 429, 400
 LEARN_SECONDS = 5.0  #: how windows stand is written down no more often
 
 
-class Turnstile:
+class AccountRateLimit:
     """Lets requests of one account through: as many a minute as settings allow, whoever makes them."""
 
     def __init__(self, store: Store, account: str, most: int | None, note: Callable[[str], None]) -> None:

@@ -9,16 +9,16 @@ import time
 from msgspec import structs
 
 from corral.attempt import accounts, affordable_fallback
-from corral.attempt.account_rate_limit import Turnstile
+from corral.attempt.account_rate_limit import AccountRateLimit
 from corral.attempt.affordable_fallback import Dress
 from corral.attempt.budget_terms import Terms
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.attempt.notional import is_notional
 from corral.machines import program_variant, scope
 from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered
 from corral.machines.request_count import HINT
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Failure
 from corral.model.events import Noted
 from corral.model.flow import Node
@@ -34,13 +34,13 @@ MOST_NAMED = 3  #: attempts that it waits for
 class Admission:
     """The quota and the money of one attempt: asked for before it starts, and when it was ended for want of them."""
 
-    def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host) -> None:
+    def __init__(self, recorder: AttemptEvents, node: Node, dress: Dress, host: Host) -> None:
         self.recorder, self.node, self.host, self._dress = recorder, node, host, dress
         self.record, self.attempt = recorder.record, recorder.attempt
-        self.turnstile: Turnstile | None = None
+        self.turnstile: AccountRateLimit | None = None
         self._others: tuple[str, ...] = ()  # accounts that may be used instead of its own
 
-    async def dressed(self) -> Outfit:
+    async def dressed(self) -> ResolvedAgent:
         """Make its agent ready: on its account, or on another where that one is limited and settings say so."""
         dressed = await program_variant.as_installed(
             self._dress(self.attempt.agent, self.attempt.account), self.host.state
@@ -48,7 +48,7 @@ class Admission:
         self.recorder.has_account = bool(dressed.agent.facts.keys or dressed.agent.facts.login)
         self.attempt.account = dressed.account
         most, name = dressed.profile.requests_per_minute, self.attempt.known_as
-        turnstile = self.turnstile = Turnstile(self.recorder.store, name, most, self._say)
+        turnstile = self.turnstile = AccountRateLimit(self.recorder.store, name, most, self._say)
         self.recorder.back_at = lambda: turnstile.back_at
         self._others = () if self.record.chosen else dressed.others
         cooling = self.recorder.cooldown() if self._others else None
@@ -59,7 +59,7 @@ class Admission:
             return await self.dressed()
         return dressed
 
-    async def may_start(self, dressed: Outfit) -> bool:
+    async def may_start(self, dressed: ResolvedAgent) -> bool:
         """Look whether its agent has quota and there is money for it; hold that money."""
         terms = self._terms(dressed)
         self.record.cost_usd = 0.0 if self.node.kind == "run" or self._is_free(dressed) else dressed.profile.cost_usd
@@ -129,7 +129,7 @@ class Admission:
         words = f"{limits.words(refusal)}: {found[0]} goes on, at about ${found[1]:.2f}"
         return Failure("budget", words)
 
-    def _terms(self, dressed: Outfit) -> Terms:
+    def _terms(self, dressed: ResolvedAgent) -> Terms:
         plan = self.host.plan
         facts, profile = dressed.agent.facts, dressed.profile
         plain = bool(profile.command) and profile.output not in ("claude", "acp")
@@ -173,7 +173,7 @@ class Admission:
         self.record.waits = why
         self.recorder.step(self.record.phase)
 
-    def _is_free(self, dressed: Outfit) -> bool:
+    def _is_free(self, dressed: ResolvedAgent) -> bool:
         """Tell whether its agent is a plain program that reaches no host and reports no cost: it costs nothing."""
         profile, plan = dressed.profile, self.host.plan
         if not profile.command or profile.output in ("claude", "acp") or profile.cost_usd is not None:

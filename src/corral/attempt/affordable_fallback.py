@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from corral.attempt.run_spending import ledger
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.errors import CorralError
 from corral.model.flow import AgentChoice
 from corral.model.money import Budget
 from corral.rules.money import limits
 from corral.store.sqlite.store import Store
 
-Dress = Callable[[str, str | None], Outfit]
+Dress = Callable[[str, str | None], ResolvedAgent]
 
 
 def cheapest(
@@ -31,7 +31,7 @@ def cheapest(
     return (min(found)[2], min(found)[0]) if found else None
 
 
-def _expected(store: Store, dressed: Outfit, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
+def _expected(store: Store, dressed: ResolvedAgent, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
     fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
     model = choice.model or dressed.profile.model
     return limits.to_reserve(fixed, ledger(store).paid_before(choice.name, model, kind), settings)[0]

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from msgspec import structs
 
-from corral.attempt.events import Recorder
-from corral.attempt.user_questions import Desk
+from corral.attempt.events import AttemptEvents
+from corral.attempt.user_questions import RunQuestions
 from corral.model import Entry
 from corral.model.agent_api import Answer
 from corral.model.events import Asked
@@ -30,7 +30,7 @@ class Reach(Protocol):
 class Questions:
     """The questions of one attempt."""
 
-    def __init__(self, recorder: Recorder, desk: Desk, idle_seconds: float, reach: Reach) -> None:
+    def __init__(self, recorder: AttemptEvents, desk: RunQuestions, idle_seconds: float, reach: Reach) -> None:
         self._recorder, self._record, self._desk, self._reach = recorder, recorder.record, desk, reach
         self._record.held_by = ()  # of an engine that died
         self._seconds = min(LONGEST_SECONDS, OF_IDLE * idle_seconds)

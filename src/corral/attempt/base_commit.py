@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.machines.host import Host
 from corral.model.errors import SetupFailed
 from corral.model.events import Noted
@@ -12,7 +12,7 @@ from corral.world.git.merge_commits import Combined
 from corral.world.git.repository import Repository
 
 
-async def find_base(recorder: Recorder, node: Node, host: Host) -> None:
+async def find_base(recorder: AttemptEvents, node: Node, host: Host) -> None:
     """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
     record, heads = recorder.record, recorder.record.heads
     if len(heads) > 1:
@@ -24,7 +24,7 @@ async def find_base(recorder: Recorder, node: Node, host: Host) -> None:
     host.base = record.base
 
 
-async def _combined(recorder: Recorder, node: Node, repository: Repository) -> Combined:
+async def _combined(recorder: AttemptEvents, node: Node, repository: Repository) -> Combined:
     heads = recorder.record.heads
     found = await merge_commits.combine(repository, heads, f"Combine {len(heads)} steps")
     if found.commit is not None:

@@ -29,7 +29,7 @@ GROWS = 0.02  #: of what is reserved: smaller steps are not written down each
 WRITE_SECONDS = 1.0
 
 
-class Purse:
+class AttemptBudget:
     """Reserves, counts and settles; `over` says why the attempt is to stop."""
 
     def __init__(self, record: AttemptRecord, store: Store, task: Task, note: Callable[[str], None]) -> None:

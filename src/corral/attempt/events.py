@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 from msgspec import structs
 
-from corral.attempt.budget import Purse
+from corral.attempt.budget import AttemptBudget
 from corral.attempt.notional import windows_of
 from corral.attempt.run_events import tell
-from corral.attempt.user_questions import Desk
+from corral.attempt.user_questions import RunQuestions
 from corral.model import ENCODER, AttemptRecord, Cost, Entry, Phase, Tokens
 from corral.model.events import (
     VITAL,
@@ -46,13 +46,13 @@ MOST_REASON = 500
 FAR = 400 * 86400.0  #: what lies further off is no answer
 
 
-class Recorder:
+class AttemptEvents:
     """Takes down one attempt."""
 
     def __init__(self, record: AttemptRecord, store: Store, listen: Listener, task: Task) -> None:
         self.record, self.attempt = record, record.attempt
         self._store, self._listen = store, listen
-        self.purse = Purse(record, store, task, lambda words: self.emit(Noted(words)))
+        self.purse = AttemptBudget(record, store, task, lambda words: self.emit(Noted(words)))
         self._events = self._vital = self._bytes = 0
         self._tokens_before, self._usd_before = Tokens(), 0.0  #: of earlier turns of this attempt
         self.redactor = Redactor({})
@@ -78,9 +78,9 @@ class Recorder:
         self._metered_before = self.purse.metered
         self.ended = None
 
-    def desk(self) -> Desk:
+    def desk(self) -> RunQuestions:
         """Return where its run asks a person."""
-        return Desk(self.record.run, self._store, self._listen)
+        return RunQuestions(self.record.run, self._store, self._listen)
 
     @contextmanager
     def held_by(self, entry: Entry) -> Generator[None]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import repository_of
-from corral.attempt.runner import AttemptCourse
-from corral.attempt.toolbox.context import Office
+from corral.attempt.runner import AttemptRunner
+from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.toolbox import Toolbox
 from corral.machines.host import Host
 from corral.model import AttemptRecord, RunPlan
 from corral.model.flow import Node
 
 
-class Course(Protocol):
+class AttemptRun(Protocol):
     """One attempt that is carried out somewhere."""
 
     @property
@@ -27,19 +27,19 @@ class Course(Protocol):
     def pause(self) -> None: ...
 
 
-Place = Callable[[AttemptRecord, Node], Course]
+Place = Callable[[AttemptRecord, Node], AttemptRun]
 
 
-def here(plan: RunPlan, office: Office) -> Place:
+def here(plan: RunPlan, office: RunContext) -> Place:
     """Return what carries out attempts of a run in this process."""
     store = office.store
     repository = repository_of(plan, store.folder)
 
-    def course(record: AttemptRecord, node: Node) -> Course:
+    def course(record: AttemptRecord, node: Node) -> AttemptRun:
         host = Host(plan, node.task, repository, store.folder, record.attempt.id)
         host.base = record.base if record.base is not None else plan.base
-        recorder = Recorder(record, store, office.listen, node.task)
+        recorder = AttemptEvents(record, store, office.listen, node.task)
         toolbox = Toolbox(office, recorder, node, host)
-        return AttemptCourse(recorder, node, office.dress, host, toolbox)
+        return AttemptRunner(recorder, node, office.dress, host, toolbox)
 
     return course

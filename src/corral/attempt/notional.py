@@ -13,10 +13,10 @@ from corral.store.sqlite import accounts
 from corral.store.sqlite.store import Store
 
 if TYPE_CHECKING:
-    from corral.machines.resolved_agent import Outfit
+    from corral.machines.resolved_agent import ResolvedAgent
 
 
-def is_notional(dressed: Outfit) -> bool:
+def is_notional(dressed: ResolvedAgent) -> bool:
     """Return whether an agent works with a login and no key, so that its dollars are no bill."""
     facts = dressed.agent.facts
     if facts.local or dressed.profile.cost_usd is not None or any(dressed.env.get(name) for name in facts.keys):

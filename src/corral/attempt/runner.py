@@ -13,8 +13,8 @@ from corral.attempt import base_commit, briefing, hooks
 from corral.attempt.admission import Admission
 from corral.attempt.affordable_fallback import Dress
 from corral.attempt.agent_questions import Questions
-from corral.attempt.events import Recorder
-from corral.attempt.mail.file_transport import Letterbox
+from corral.attempt.events import AttemptEvents
+from corral.attempt.mail.file_transport import FileMail
 from corral.attempt.notional import is_notional
 from corral.attempt.proof import judge_input, receipt, scoring
 from corral.attempt.proof.evidence import Evidence, Proof
@@ -23,9 +23,9 @@ from corral.attempt.turns import Scene, Turns
 from corral.attempt.violations import Guard
 from corral.machines import agent_home, collect_work
 from corral.machines import scope as scoping
-from corral.machines.host import Ears, Host
+from corral.machines.host import AgentListeners, Host
 from corral.machines.network import is_open
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Cost, ErrorClass, Failure, SandboxReport, Tokens
 from corral.model.agent_api import AgentTask, Answer, Hook, Steer
 from corral.model.errors import Blocked, CorralError, SetupFailed, StoreTrouble
@@ -50,10 +50,10 @@ from corral.world.workspace.checkout import Workspace
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
 
-class AttemptCourse:
+class AttemptRunner:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(self, recorder: Recorder, node: Node, dress: Dress, host: Host, toolbox: Toolbox) -> None:
+    def __init__(self, recorder: AttemptEvents, node: Node, dress: Dress, host: Host, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
         self.recorder, self.node, self.host = recorder, node, host
         self.record, self.attempt = recorder.record, recorder.attempt
@@ -138,7 +138,7 @@ class AttemptCourse:
         self._take(why)
         self.recorder.step("worked")
 
-    def _confine(self, dressed: Outfit) -> None:
+    def _confine(self, dressed: ResolvedAgent) -> None:
         """Settle what its box will show and let through, and which words must never be told on."""
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
         self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
@@ -146,7 +146,7 @@ class AttemptCourse:
             self.attempt.sandbox = SandboxReport(self.host.level, net="open")
         self.host.boxes.fitted = fitted
 
-    async def _moved_in(self, dressed: Outfit) -> tuple[Workspace, str, str]:
+    async def _moved_in(self, dressed: ResolvedAgent) -> tuple[Workspace, str, str]:
         """Make its workspace, or take over the one it goes on in; return it, what guides it there and its prompt."""
         record = self.record
         if record.continues:
@@ -163,7 +163,7 @@ class AttemptCourse:
         guide = briefing.guide(made.tree, dressed.agent.facts.reads)
         return made, guide, self._told(guide)
 
-    def _asked(self, dressed: Outfit, told: str) -> AgentTask:
+    def _asked(self, dressed: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
         return AgentTask(
             prompt=told,
@@ -190,13 +190,13 @@ class AttemptCourse:
         seconds = min(task.time_limit_seconds, scope.timeout_seconds or task.time_limit_seconds)
         return Limits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
 
-    def _ears(self) -> Ears:
+    def _ears(self) -> AgentListeners:
         tools = self.toolbox if self._has_tools() else None
         count = self.recorder.purse.count
         count.ended = self._watch_money
-        return Ears(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile, count)
+        return AgentListeners(self._hear, self._guard.reached, self._meter, tools, self._admission.turnstile, count)
 
-    async def _worked(self, scene: Scene, asked: AgentTask, letters: Letterbox | None) -> str:
+    async def _worked(self, scene: Scene, asked: AgentTask, letters: FileMail | None) -> str:
         """Let the agent work, and once more for all that it could not be told while it did; return how it ended."""
         try:
             async with letters.open() if letters else contextlib.nullcontext():
@@ -208,11 +208,11 @@ class AttemptCourse:
         await self.toolbox.close(paused=self._paused)
         return ended.why
 
-    def _letterbox(self, dressed: Outfit) -> Letterbox | None:
+    def _letterbox(self, dressed: ResolvedAgent) -> FileMail | None:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
         if dressed.agent.facts.mcp or self.node.kind == "run" or not self._has_tools():
             return None
-        letterbox = Letterbox(self.toolbox, self.host, self.folder)
+        letterbox = FileMail(self.toolbox, self.host, self.folder)
         return letterbox if letterbox.words() else None
 
     def _has_tools(self) -> bool:

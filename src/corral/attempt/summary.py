@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 
 from corral.attempt.trusted_settings import load
 from corral.machines import program_variant, scope
-from corral.machines.host import Ears, Host
-from corral.machines.resolved_agent import outfit
+from corral.machines.host import AgentListeners, Host
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
 from corral.model.errors import CorralError
@@ -49,11 +49,11 @@ async def ask(host: Host, named: str, told: str, spent: Spending) -> Answer:
     beside.base, beside.stop, beside.redactor = None, host.stop, host.redactor
     try:
         settings = load(Path(plan.repo), host.state, trust=False)
-        dressed = await program_variant.as_installed(outfit(choice.name, settings, choice.account), host.state)
+        dressed = await program_variant.as_installed(resolve_agent(choice.name, settings, choice.account), host.state)
         made = await beside.make(folder, None)
         await beside.fit(made, scope.of_agent(plan.scopes, choice.name))
         asked = AgentTask(prompt=told, workspace="", home="", model=choice.model, read_only=True)
-        ears = Ears(heard.append, _unheard, lambda _, tokens, __: metered.append(tokens))
+        ears = AgentListeners(heard.append, _unheard, lambda _, tokens, __: metered.append(tokens))
         ended = await beside.work(made, dressed, asked, LIMITS, ears)
     except (CorralError, OSError) as error:
         return Answer(trouble=str(error))

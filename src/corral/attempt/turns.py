@@ -10,11 +10,11 @@ from msgspec import Struct, structs
 
 from corral.attempt import model_sizes
 from corral.attempt import summary as summarising
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.attempt.toolbox.toolbox import Toolbox
 from corral.machines import agent_home
-from corral.machines.host import Ears, Host
-from corral.machines.resolved_agent import Outfit
+from corral.machines.host import AgentListeners, Host
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.agent_api import AgentTask
 from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
 from corral.model.flow import Node, Task
@@ -39,16 +39,16 @@ class Scene(Struct, frozen=True):
     """What stays the same from turn to turn."""
 
     made: Workspace
-    dressed: Outfit
+    dressed: ResolvedAgent
     limits: Limits
-    ears: Ears
+    ears: AgentListeners
     guide: str = ""
 
 
 class Turns:
     """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
 
-    def __init__(self, recorder: Recorder, node: Node, host: Host, toolbox: Toolbox) -> None:
+    def __init__(self, recorder: AttemptEvents, node: Node, host: Host, toolbox: Toolbox) -> None:
         self.recorder, self.node, self.host, self._toolbox = recorder, node, host, toolbox
         self.record, self.attempt = recorder.record, recorder.attempt
         self._policy = host.plan.condense
@@ -105,7 +105,7 @@ class Turns:
 
     # --- the shape of its output
 
-    def schema(self, dressed: Outfit) -> Mapping[str, Any] | None:
+    def schema(self, dressed: ResolvedAgent) -> Mapping[str, Any] | None:
         """Return what the agent's output must fit, if its program takes that itself."""
         schema = self.node.output
         match dressed.agent.facts.schema:
@@ -116,7 +116,7 @@ class Turns:
             case _:
                 return None
 
-    def shaped(self, told: str, dressed: Outfit) -> str:
+    def shaped(self, told: str, dressed: ResolvedAgent) -> str:
         """Say in words what the output must fit, to an agent whose program takes no schema, or not this one."""
         wanted = self.node.output if self.node.kind != "run" else None  # a command is run as it stands
         return told if wanted is None or self.schema(dressed) else f"{told}\n\n{output.instruction(wanted)}"

@@ -11,13 +11,13 @@ from corral.model import Entry, Question
 from corral.model.errors import CorralError
 from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Listener, Noted
 from corral.rules.text.questions import ways
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import inbox
 from corral.store.sqlite.store import Store
 from corral.world.notify.channels import notify
 
 
-class Desk:
+class RunQuestions:
     """Where one run's questions are asked; each is stored before anybody waits for its answer."""
 
     def __init__(self, run: str, store: Store, listen: Listener) -> None:
@@ -52,7 +52,7 @@ class Desk:
 
     async def answer(self, entry: Entry) -> Entry:
         """Wait until an entry is answered, by whomever: a person, its deadline, or whoever takes it back."""
-        bell = Bell(self._store.folder)
+        bell = ChangeWatch(self._store.folder)
         try:
             while True:
                 now = time.time()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.config.paths import person_file
 from corral.machines.host import Host
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Violation
 from corral.model.events import CalledTool, Event, Noted, Reached
 from corral.rules.scope import secret_paths
@@ -28,7 +28,7 @@ MOST_VIOLATIONS = 100  #: told of one attempt
 class Guard:
     """Watches over one attempt."""
 
-    def __init__(self, recorder: Recorder, host: Host) -> None:
+    def __init__(self, recorder: AttemptEvents, host: Host) -> None:
         self._recorder, self._host = recorder, host
         recorder.redactor = host.redactor
         self._before: Snapshot | None = None
@@ -37,7 +37,7 @@ class Guard:
         self.reached_any = False  #: any host at all
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
-    def keep_secrets(self, dressed: Outfit, names: Sequence[str], token: str) -> None:
+    def keep_secrets(self, dressed: ResolvedAgent, names: Sequence[str], token: str) -> None:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
         self._needless = dressed.agent.facts.needless_hosts
         of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}

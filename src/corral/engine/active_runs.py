@@ -18,24 +18,24 @@ from corral.world import locks, process_identity, run_fence
 from corral.world.run_fence import Fence
 
 if TYPE_CHECKING:
-    from corral.attempt.toolbox.context import Family, Office
+    from corral.attempt.toolbox.context import ChildRuns, RunContext
     from corral.engine.engine import Engine
-    from corral.engine.run_loop import Drive
-    from corral.machines.resolved_agent import Outfit
+    from corral.engine.run_loop import RunLoop
+    from corral.machines.resolved_agent import ResolvedAgent
     from corral.model.events import Listener
 
 
 Say = Callable[[str], None]
 
 
-class Drives:
+class ActiveRuns:
     """What one engine drives at present; all runs of it are one family."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._owner = engine.owner
-        self._drives: dict[str, Drive] = {}
-        self._family: Family | None = None
+        self._drives: dict[str, RunLoop] = {}
+        self._family: ChildRuns | None = None
         self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
         self.stopping: str | None = None  #: why everything here is to stop
 
@@ -65,11 +65,11 @@ class Drives:
     async def _driven(self, record: RunRecord, listen: Listener, *, patient: bool) -> None:
         from corral.attempt.local import here  # noqa: PLC0415
         from corral.engine import base_pins  # noqa: PLC0415
-        from corral.engine.run_loop import Drive  # noqa: PLC0415
+        from corral.engine.run_loop import RunLoop  # noqa: PLC0415
 
         run = record.id
         place = here(record.plan, self._office(run, listen))
-        drive = Drive(run, self._owner, self._store, place, listen)
+        drive = RunLoop(run, self._owner, self._store, place, listen)
         drive.patient = patient
         drive.land_with(self._engine.merges.merge)
         drive.slot_freed = self._look_up
@@ -86,20 +86,20 @@ class Drives:
             if self._store.run(run).owner == self._owner:  # not over: whoever resumes it need not wait
                 self._store.release_lease(run, self._owner)
 
-    def _office(self, run: str, listen: Listener) -> Office:
+    def _office(self, run: str, listen: Listener) -> RunContext:
         """Return what the toolboxes of a run share."""
-        from corral.attempt.toolbox.context import Family, Office  # noqa: PLC0415
+        from corral.attempt.toolbox.context import ChildRuns, RunContext  # noqa: PLC0415
 
-        self._family = self._family or Family(self._owner, self)
-        return Office(self._family, self._store, self._dresser(run), listen)
+        self._family = self._family or ChildRuns(self._owner, self)
+        return RunContext(self._family, self._store, self._dresser(run), listen)
 
-    def _dresser(self, run: str) -> Callable[[str, str | None], Outfit]:
+    def _dresser(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.attempt.trusted_settings import load  # noqa: PLC0415
-        from corral.machines.resolved_agent import outfit  # noqa: PLC0415
+        from corral.machines.resolved_agent import resolve_agent  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
-        return lambda name, account: outfit(name, load(repo, self._engine.home, trust=False), account)
+        return lambda name, account: resolve_agent(name, load(repo, self._engine.home, trust=False), account)
 
     # --- runs below others
 

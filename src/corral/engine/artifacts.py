@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from corral.world.git.snapshots import Snapshot
 
 
-class Work:
+class Artifacts:
     """The work of attempts: look at it, prove it, choose among it, bring it back, clean it away."""
 
     def __init__(self, engine: Engine) -> None:

@@ -11,7 +11,7 @@ from corral.engine.views.run_document import DRIVEN
 from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
 from corral.model.money import HaltReport, NotStopped
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Control:
 
     async def _at_rest(self, run: str) -> Status:
         """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
-        bell, until = Bell(self._store.folder), time.monotonic() + REST_SECONDS
+        bell, until = ChangeWatch(self._store.folder), time.monotonic() + REST_SECONDS
         try:
             while (status := self._store.status(run)) in DRIVEN and time.monotonic() < until:
                 await bell.listen(0.2)
@@ -152,7 +152,7 @@ class Control:
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
         self._engine.drives.poke(run)
-        bell, until = Bell(self._store.folder), time.monotonic() + ANSWER_SECONDS
+        bell, until = ChangeWatch(self._store.folder), time.monotonic() + ANSWER_SECONDS
         try:
             while time.monotonic() < until and not self._engine.drives.orphaned(run):
                 answer = self._store.order_answer(order)

@@ -7,7 +7,7 @@ import sys
 
 from corral.engine.views import run_document
 from corral.model.errors import BadRequest
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
 from corral.world import process, process_identity
@@ -21,7 +21,7 @@ async def detach(store: Store, run: str) -> None:
     log = store.folder / "logs" / f"{run}.txt"
     argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
     left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
-    bell = Bell(store.folder)
+    bell = ChangeWatch(store.folder)
     try:
         while run_document.orphaned(store.run(run).owner) and left.poll() is None:
             await bell.listen(0.1)

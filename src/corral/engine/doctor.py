@@ -17,7 +17,7 @@ from corral.config import loader
 from corral.config.paths import person_file
 from corral.config.settings import Config
 from corral.engine.engine import Engine
-from corral.machines.resolved_agent import PLAYERS, Outfit, placed
+from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, placed
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import CorralError, Untrusted
 from corral.store.sqlite import read_only
@@ -132,7 +132,7 @@ async def _agent(name: str, settings: Config, told: Mapping[str | None, str | No
     )
     if facts.programs and facts.programs[0] in PLAYERS:
         return structs.replace(report, program=BUILT_IN)
-    dressed = Outfit(name, agent, profile, {})
+    dressed = ResolvedAgent(name, agent, profile, {})
     try:
         program = dressed.program(profile.program or facts.programs[0])
     except CorralError as error:
@@ -179,7 +179,7 @@ def _address(facts: AgentFacts, profile: AgentProfile) -> str | None:
     return next((given[name] for name in facts.address if given.get(name)), None)
 
 
-def _login(dressed: Outfit) -> str:
+def _login(dressed: ResolvedAgent) -> str:
     facts = dressed.agent.facts
     keys = [key for key in facts.keys if key in os.environ or key in dressed.profile.settings]
     if keys:

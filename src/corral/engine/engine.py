@@ -15,21 +15,21 @@ from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
 from corral.model.errors import BadRequest, while_driven
 from corral.model.events import Heard
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
 
 if TYPE_CHECKING:
-    from corral.engine.active_runs import Drives
-    from corral.engine.artifacts import Work
+    from corral.engine.active_runs import ActiveRuns
+    from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
     from corral.engine.control import Control
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
-    from corral.engine.queue.run_queue import Queue
-    from corral.engine.queue.schedules import Automation
+    from corral.engine.queue.run_queue import RunQueue
+    from corral.engine.queue.schedules import Schedules
     from corral.engine.queue.triggers import Triggers
     from corral.engine.settings import Settings
     from corral.engine.tokens import Access
@@ -84,11 +84,11 @@ class Engine:
         return Access(self.store)
 
     @property
-    def automation(self) -> Automation:
+    def automation(self) -> Schedules:
         """What starts runs by itself."""
-        from corral.engine.queue.schedules import Automation  # noqa: PLC0415
+        from corral.engine.queue.schedules import Schedules  # noqa: PLC0415
 
-        return Automation(self)
+        return Schedules(self)
 
     @cached_property
     def control(self) -> Control:
@@ -98,11 +98,11 @@ class Engine:
         return Control(self)
 
     @cached_property
-    def drives(self) -> Drives:
+    def drives(self) -> ActiveRuns:
         """What this process drives."""
-        from corral.engine.active_runs import Drives  # noqa: PLC0415
+        from corral.engine.active_runs import ActiveRuns  # noqa: PLC0415
 
-        return Drives(self)
+        return ActiveRuns(self)
 
     @cached_property
     def history(self) -> History:
@@ -133,11 +133,11 @@ class Engine:
         return Money(self)
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> RunQueue:
         """What waits to be taken up."""
-        from corral.engine.queue.run_queue import Queue  # noqa: PLC0415
+        from corral.engine.queue.run_queue import RunQueue  # noqa: PLC0415
 
-        return Queue(self.store)
+        return RunQueue(self.store)
 
     @cached_property
     def requests(self) -> Requests:
@@ -168,11 +168,11 @@ class Engine:
         return Webhooks(self)
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> Artifacts:
         """What attempts made."""
-        from corral.engine.artifacts import Work  # noqa: PLC0415
+        from corral.engine.artifacts import Artifacts  # noqa: PLC0415
 
-        return Work(self)
+        return Artifacts(self)
 
     # --- look
 
@@ -215,7 +215,7 @@ class Engine:
         await self.drives.unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
-        bell = Bell(self.store.folder)
+        bell = ChangeWatch(self.store.folder)
         try:
             while self.store.run(run).status in OPEN:
                 if run not in self.drives and self.drives.take_over(run, force=force):

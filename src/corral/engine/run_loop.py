@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.attempt.local import Course, Place
+from corral.attempt.local import AttemptRun, Place
 from corral.attempt.proof.tree_runs import BESIDE
 from corral.attempt.proof.varied_runs import Variations
 from corral.attempt.raises import needed_usd
 from corral.attempt.run_events import tell
 from corral.attempt.run_spending import allowed_usd, held_usd
 from corral.attempt.runner import can_continue
-from corral.attempt.user_questions import Desk
+from corral.attempt.user_questions import RunQuestions
 from corral.engine import takeover
 from corral.engine.inbox.gates import Gates
 from corral.engine.merge.flow_merges import Land as LandCall
@@ -44,7 +44,7 @@ FLUSH_SECONDS = 0.05
 RENEW_SECONDS = 3.0
 
 
-class Drive:
+class RunLoop:
     """One run in this process, for as long as this process owns it."""
 
     def __init__(self, run: str, owner: str, store: Store, place: Place, listen: Listener) -> None:
@@ -54,10 +54,10 @@ class Drive:
         self._slots = Slots(store, run, owner, self.plan)
         self.schedule = Schedule(self.plan.flow, self.plan.retry, room=self._slots)
         self.slot_freed: Callable[[], None] = lambda: None  #: other runs of this process may wait for it
-        self.courses: dict[str, Course] = {}
+        self.courses: dict[str, AttemptRun] = {}
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._orders = Orders(self)
-        self._gates = Gates(Desk(run, store, listen))
+        self._gates = Gates(RunQuestions(run, store, listen))
         self._halted: set[str] = set()
         self.patient = False  #: it waits for a person's answer instead of leaving the run to them
         self._wake = asyncio.Event()

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from corral.model import Order
 from corral.model.events import Noted
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 
 if TYPE_CHECKING:
-    from corral.engine.run_loop import Drive
+    from corral.engine.run_loop import RunLoop
 
 
 class Orders:
     """Orders for one run, taken by the process that drives it."""
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: RunLoop) -> None:
         self._drive = drive
 
     def take(self) -> None:
@@ -70,7 +70,7 @@ class Orders:
 
     async def hear(self) -> None:
         """Learn of orders from other processes as soon as they are written."""
-        bell, seen = Bell(self._drive.store.folder), -1
+        bell, seen = ChangeWatch(self._drive.store.folder), -1
         try:
             while True:
                 if (now := self._drive.store.changed()) != seen:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
 
-__all__ = ["Bell", "bell_of"]
+__all__ = ["ChangeWatch", "bell_of"]
 
 
-def bell_of(engine: Engine) -> Bell:
+def bell_of(engine: Engine) -> ChangeWatch:
     """Return what rings whenever any process has written to the engine's store."""
-    return Bell(engine.store.folder)
+    return ChangeWatch(engine.store.folder)

@@ -19,7 +19,7 @@ from corral.model.errors import BadRequest, NotFound
 from corral.model.events import Moved
 from corral.model.server import Delivery, Logged, WebhookRecord
 from corral.rules.text import signing
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import automation, inbox_news, pages, run_queue
 from corral.store.sqlite.store import Store
 from corral.world.notify import http_post
@@ -95,7 +95,7 @@ class Outgoing:
     async def keep(self) -> None:
         """Go on until cancelled; what was not sent waits in the store."""
         self._seen = int(run_queue.value(self._store, SEEN) or 0)
-        bell = Bell(self._store.folder)
+        bell = ChangeWatch(self._store.folder)
         try:
             while True:
                 hooks = [each for each in automation.webhooks(self._store) if each.enabled]

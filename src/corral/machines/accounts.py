@@ -14,17 +14,17 @@ from corral.model.agent_api import AccountProfile
 from corral.model.errors import BadRequest
 
 if TYPE_CHECKING:
-    from corral.machines.resolved_agent import Outfit
+    from corral.machines.resolved_agent import ResolvedAgent
 
 
-def usual(dressed: Outfit, accounts: Mapping[str, AccountProfile]) -> str | None:
+def usual(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
     """Return the account that is used where none is asked for; None: whatever the agent is logged in with."""
     if dressed.profile.account or not dressed.profile.rotate:
         return dressed.profile.account
     return next((name for name, account in accounts.items() if _fits(account, dressed)), None)
 
 
-def signed_in(dressed: Outfit, accounts: Mapping[str, AccountProfile], name: str) -> Outfit:
+def signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
     """Give an agent one of its accounts: that key or that login, and no other."""
     account = accounts.get(name)
     if account is None or not _fits(account, dressed):
@@ -56,7 +56,7 @@ def login_file(folder: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _fits(account: AccountProfile, dressed: Outfit) -> bool:
+def _fits(account: AccountProfile, dressed: ResolvedAgent) -> bool:
     return account.agent in (dressed.name, dressed.profile.like, dressed.agent.facts.name)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.flow import Task
 from corral.world import files_without_links
 from corral.world.workspace import checkout
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_SKILL_FILE = 64 << 20
 
 
-def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: Outfit) -> None:
+def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: ResolvedAgent) -> None:
     """Lay files into HOME, and a copy of the login beside them."""
     for name, content in {**_skills(host.task), **_handed(host.task), **files}.items():
         checkout.write_below(home, name, io.BytesIO(content), host.owner)

@@ -20,7 +20,7 @@ from corral.machines.boxes import Boxes, Program
 from corral.machines.logs import CleanLog, Log, Pace, Tail
 from corral.machines.network import Network
 from corral.machines.request_count import RequestCount
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import Fitted
 from corral.machines.turn_log import TurnNote
 from corral.model import Level, Net, RunPlan, Tokens
@@ -65,7 +65,7 @@ class Tools(Protocol):
     async def answer(self, body: bytes) -> bytes | None: ...
 
 
-class Ears(Struct, frozen=True):
+class AgentListeners(Struct, frozen=True):
     """Who hears what happens while an agent works."""
 
     emit: Callable[[Event], None]
@@ -198,7 +198,9 @@ class Host:
 
     # --- the agent
 
-    async def work(self, made: Workspace, dressed: Outfit, task: AgentTask, limits: Limits, ears: Ears) -> Exit:
+    async def work(
+        self, made: Workspace, dressed: ResolvedAgent, task: AgentTask, limits: Limits, ears: AgentListeners
+    ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
         task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
@@ -260,7 +262,7 @@ class Host:
         turn_log.note_turn(self.logs, self.redactor.value(TurnNote.of(command, task, ended, sizes, files)))
         return ended
 
-    async def _connect(self, dressed: Outfit, ears: Ears) -> tuple[Outfit, Network]:
+    async def _connect(self, dressed: ResolvedAgent, ears: AgentListeners) -> tuple[ResolvedAgent, Network]:
         """Connect an agent to its provider, and to what its scope lets it reach; tell what stays open."""
         network = Network(self.level, self.boxes.fitted.scope.net, ears.reached)
         await network.allow()
@@ -364,7 +366,7 @@ async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
 
 
 def _equipped(
-    task: AgentTask, dressed: Outfit, network: Network, tools: Tools | None
+    task: AgentTask, dressed: ResolvedAgent, network: Network, tools: Tools | None
 ) -> tuple[AgentTask, Sequence[Path]]:
     """Give an agent that takes MCP servers its toolbox; return what its box must show besides."""
     if tools is None or not dressed.agent.facts.mcp:

@@ -15,7 +15,7 @@ from msgspec import structs
 from corral import agents
 from corral.boxed.loop.settings import ollama_url
 from corral.machines.request_count import RequestCount
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Level, Net, Tokens
 from corral.model.errors import CorralError
 from corral.rules.money.metering import Meter
@@ -45,7 +45,7 @@ def is_open(level: Level, net: Net) -> bool:
     return level not in OWN or net == "on"
 
 
-def is_metered(dressed: Outfit) -> bool:
+def is_metered(dressed: ResolvedAgent) -> bool:
     """Return whether an agent's requests to its provider pass by us: it has a key or a named address, no login."""
     provider = dressed.agent.facts.provider
     return provider is not None and any(dressed.env.get(name) for name in (provider.address, *provider.keys))
@@ -80,7 +80,7 @@ class Network:
             self._words = [word for word in self._words if word != REGISTRIES] + named
             self._told = package_registries.settings(os.environ)
 
-    def dress(self, dressed: Outfit, metered: Metered, count: RequestCount) -> Outfit:
+    def dress(self, dressed: ResolvedAgent, metered: Metered, count: RequestCount) -> ResolvedAgent:
         """Move the agent's provider to us, if it can be moved; else leave it its key, and let it reach its hosts."""
         facts, profile = dressed.agent.facts, dressed.profile
         provider = facts.provider

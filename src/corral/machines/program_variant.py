@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from corral import agents
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.errors import CorralError
 from corral.world import process
 from corral.world.process import Start
@@ -18,7 +18,7 @@ from corral.world.process import Start
 SECONDS = 30.0
 
 
-async def as_installed(dressed: Outfit, state: Path) -> Outfit:
+async def as_installed(dressed: ResolvedAgent, state: Path) -> ResolvedAgent:
     """Return the agent, set up for the program that is really there."""
     form = dressed.agent.facts.form
     if form is None or form.otherwise[0] in dressed.profile.settings:

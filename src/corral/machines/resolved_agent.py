@@ -29,7 +29,7 @@ PLAYERS = {"corral:player": PACKAGE / "boxed" / "player.py", "corral:replayer": 
 INTERPRETERS = ("python", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "zsh")
 
 
-class Outfit(Struct, frozen=True):
+class ResolvedAgent(Struct, frozen=True):
     """An agent, ready for this machine."""
 
     name: str
@@ -154,7 +154,7 @@ class Outfit(Struct, frozen=True):
         return program
 
 
-def outfit(name: str, config: Config, account: str | None = None) -> Outfit:
+def resolve_agent(name: str, config: Config, account: str | None = None) -> ResolvedAgent:
     """Dress an agent: who it is, which variables it is given, and on which account it works."""
     if f"agents.{name}" in config.untrusted:
         raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
@@ -162,7 +162,7 @@ def outfit(name: str, config: Config, account: str | None = None) -> Outfit:
     facts = agent.facts
     passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
     env = {**passed, **profile.settings}
-    dressed = Outfit(name, agent, profile, env, config.hooks, config.mcp, config.budget)
+    dressed = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
     named = account or accounts.usual(dressed, config.accounts)
     return accounts.signed_in(dressed, config.accounts, named) if named else dressed
 

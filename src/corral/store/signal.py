@@ -14,7 +14,7 @@ BELL = "bell"
 LOOK_SECONDS = 0.05  #: how often to look where nothing can wake us
 
 
-class Rope:
+class ChangeSignal:
     """Pulled by whoever has committed something; SQLite's own files change before a commit can be seen."""
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class Rope:
         os.close(self._descriptor)
 
 
-class Bell:
+class ChangeWatch:
     """Rings when the rope of the same folder is pulled, in any process."""
 
     def __init__(self, folder: Path) -> None:

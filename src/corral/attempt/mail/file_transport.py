@@ -42,7 +42,7 @@ class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
     thread: str = ""
 
 
-class Letterbox:
+class FileMail:
     """Carries letters between the store and one agent's HOME while it works."""
 
     def __init__(self, toolbox: Toolbox, host: Host, folder: Path) -> None:

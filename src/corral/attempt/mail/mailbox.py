@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
-from corral.attempt.events import Recorder
-from corral.attempt.toolbox.context import Office
+from corral.attempt.events import AttemptEvents
+from corral.attempt.toolbox.context import RunContext
 from corral.model import OPEN
 from corral.model.errors import BadRequest
 from corral.model.events import Mailed
@@ -33,10 +33,10 @@ class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
     times_delivered: int = 1
 
 
-class Correspondence:
+class Mailbox:
     """Writes and reads in the name of one attempt."""
 
-    def __init__(self, office: Office, recorder: Recorder) -> None:
+    def __init__(self, office: RunContext, recorder: AttemptEvents) -> None:
         record = recorder.record
         self._office, self._recorder = office, recorder
         self._who = Reader(record.run, record.node, record.attempt.id)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import UNSET
 
 from corral import __version__
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.machines.host import Host
 from corral.model import Receipt
 from corral.model.errors import GitTrouble
@@ -20,12 +20,12 @@ from corral.world.git import notes
 from corral.world.receipt_key import made_key
 
 
-def made(recorder: Recorder, task: Task, host: Host, commit: str) -> Receipt:
+def made(recorder: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
     """Make the receipt of an attempt that is done, without secrets, sealed with this machine's key."""
     return receipts.seal(recorder.redactor.value(_unsealed(recorder, task, host, commit)), made_key(host.state))
 
 
-def _unsealed(recorder: Recorder, task: Task, host: Host, commit: str) -> Receipt:
+def _unsealed(recorder: AttemptEvents, task: Task, host: Host, commit: str) -> Receipt:
     record, attempt = recorder.record, recorder.attempt
     return Receipt(
         attempt=attempt.id,

@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import Any
 
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.model import Entry, Question
 from corral.model.errors import BadRequest
 from corral.rules.context.tools import AskPerson
@@ -15,10 +15,10 @@ from corral.rules.context.tools import AskPerson
 MOST_QUESTIONS = 20  #: of one attempt
 
 
-class Asks:
+class AskUser:
     """What one attempt has asked."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: AttemptEvents) -> None:
         self._record, self._recorder = recorder.record, recorder
         self._desk = recorder.desk()
         self._entries: dict[str, Entry] = {}

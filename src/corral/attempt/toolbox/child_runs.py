@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import structs
 
 from corral.attempt import briefing
-from corral.attempt.events import Recorder
+from corral.attempt.events import AttemptEvents
 from corral.attempt.run_spending import held_usd
-from corral.attempt.toolbox.context import Office
+from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import text_of
 from corral.machines.host import Host
 from corral.model import OPEN, RunPlan, RunRecord, SlotLimits, winner
@@ -42,7 +42,7 @@ ENDED = "These that you spawned have ended without a result; spawn what you stil
 class Children:
     """The children of one attempt."""
 
-    def __init__(self, office: Office, recorder: Recorder, node: Node, host: Host) -> None:
+    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, host: Host) -> None:
         self._office, self._recorder, self._node, self._host = office, recorder, node, host
         self._run, self._attempt = recorder.record.run, recorder.attempt.id
 

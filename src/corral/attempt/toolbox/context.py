@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from corral.attempt.events import Listener
-from corral.machines.resolved_agent import Outfit
+from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Run
 from corral.rules.context import mail
 from corral.store.sqlite.children import Lineage
@@ -18,7 +18,7 @@ from corral.store.sqlite.store import Store
 LOOK_SECONDS = 1.0
 
 
-class Driving(Protocol):
+class RunDriver(Protocol):
     """What drives the runs of a family."""
 
     def drive(self, run: str, listen: Listener) -> Awaitable[object]: ...
@@ -28,7 +28,7 @@ class Driving(Protocol):
     def document(self, run: str) -> Run: ...
 
 
-class Rings:
+class Wakeups:
     """Wakes those who wait for something in a run, within this process."""
 
     def __init__(self) -> None:
@@ -51,12 +51,12 @@ class Rings:
             self._waiting.get(run, set()).discard(future)
 
 
-class Family:
+class ChildRuns:
     """The runs that this process drives, as far as one spawns another."""
 
-    def __init__(self, owner: str, drives: Driving) -> None:
+    def __init__(self, owner: str, drives: RunDriver) -> None:
         self.owner, self._drives = owner, drives
-        self.rings = Rings()
+        self.rings = Wakeups()
         self._driven: dict[str, asyncio.Task[object]] = {}
 
     def start(self, run: str, listen: Listener) -> None:
@@ -107,11 +107,11 @@ class Family:
             done.exception()  # what became of it is stored; nobody else would ask
 
 
-class Office:
+class RunContext:
     """All that a toolbox of one run needs besides its own attempt."""
 
     def __init__(
-        self, family: Family, store: Store, dress: Callable[[str, str | None], Outfit], listen: Listener
+        self, family: ChildRuns, store: Store, dress: Callable[[str, str | None], ResolvedAgent], listen: Listener
     ) -> None:
         self.family, self.store, self.dress, self.listen = family, store, dress, listen
         self.mail = Mail(store, mail.MOST_DELIVERIES)

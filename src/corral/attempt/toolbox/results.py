@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from corral.attempt.toolbox.context import Office
+from corral.attempt.toolbox.context import RunContext
 from corral.machines.host import Host
 from corral.model import ENCODER, OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import BadRequest
@@ -30,7 +30,7 @@ class Piece(Struct, frozen=True, kw_only=True):
 class Results:
     """Reads for one attempt; nothing of other runs can be named."""
 
-    def __init__(self, office: Office, record: AttemptRecord, host: Host) -> None:
+    def __init__(self, office: RunContext, record: AttemptRecord, host: Host) -> None:
         self._office, self._record, self._host = office, record, host
 
     def output(self, name: str, offset: int) -> Piece:

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from corral import __version__
-from corral.attempt.events import Recorder
-from corral.attempt.mail.mailbox import Correspondence
-from corral.attempt.toolbox.ask_user import Asks
+from corral.attempt.events import AttemptEvents
+from corral.attempt.mail.mailbox import Mailbox
+from corral.attempt.toolbox.ask_user import AskUser
 from corral.attempt.toolbox.child_runs import Children
-from corral.attempt.toolbox.context import Office
+from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import Results
 from corral.machines.host import Host
 from corral.model import ENCODER
@@ -40,13 +40,13 @@ def _server() -> Server:
 class Toolbox:
     """Answers one attempt; whoever holds the token is taken for its agent."""
 
-    def __init__(self, office: Office, recorder: Recorder, node: Node, host: Host) -> None:
+    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, host: Host) -> None:
         self._recorder, self._office, self._node, self._host = recorder, office, node, host
         self.token = Secret(secrets.token_urlsafe(32))
-        self.mail = Correspondence(office, recorder)
+        self.mail = Mailbox(office, recorder)
         self.results = Results(office, recorder.record, host)
         self.children = Children(office, recorder, node, host)
-        self._asks = Asks(recorder)
+        self._asks = AskUser(recorder)
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
         self._last: Ended | None = None

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from corral.boxed.loop import patch
 from corral.boxed.loop.answer_text import Edit, Patch, Replace, Whole
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 MOST_BYTES = 20 << 20
 
@@ -18,12 +18,12 @@ class Applied(Struct, frozen=True):
     problem: str = ""
 
 
-def apply(place: Place, edits: list[Edit]) -> list[Applied]:
+def apply(place: Workspace, edits: list[Edit]) -> list[Applied]:
     """Apply changes one by one; one that does not fit changes nothing and says why."""
     return [_tried(place, edit) for edit in edits]
 
 
-def _tried(place: Place, edit: Edit) -> Applied:
+def _tried(place: Workspace, edit: Edit) -> Applied:
     path = edit.path or (edit.was if isinstance(edit, Patch) else None) or ""
     try:
         match edit:
@@ -40,7 +40,7 @@ def _tried(place: Place, edit: Edit) -> Applied:
     return Applied(path)
 
 
-def _replace(place: Place, edit: Replace) -> None:
+def _replace(place: Workspace, edit: Replace) -> None:
     target = place.strictly(edit.path)
     if not edit.old.strip() and not target.exists():
         place.write(target, edit.new)  # nothing to search for: a new file
@@ -56,7 +56,7 @@ def _replace(place: Place, edit: Replace) -> None:
     place.write(target, text.replace(old, new))
 
 
-def _patch(place: Place, edit: Patch) -> None:
+def _patch(place: Workspace, edit: Patch) -> None:
     if edit.path is None:
         target = place.strictly(edit.was or "")
         if patch.apply(_read(place, edit.was or ""), edit.hunks) is None:
@@ -75,7 +75,7 @@ def _patch(place: Place, edit: Patch) -> None:
         place.strictly(edit.was).unlink()
 
 
-def _read(place: Place, name: str) -> str:
+def _read(place: Workspace, name: str) -> str:
     path = place.strictly(name)
     if not path.is_file():
         raise Refused(f"{name}: there is no such file")

@@ -15,13 +15,13 @@ from corral.boxed.loop.memory import Memory
 from corral.boxed.loop.models import model
 from corral.boxed.loop.settings import Settings
 from corral.boxed.loop.tools import Toolbox
-from corral.boxed.loop.workspace import Place
+from corral.boxed.loop.workspace import Workspace
 from corral.model.events import Ended, Said, Started
 
 
 async def run(settings: Settings, prompt: str, folder: Path, home: Path) -> Ended:
     """Do what the prompt says, or go on with the session it continues; tell everything but the last word."""
-    place = Place(folder)
+    place = Workspace(folder)
     memory = Memory(home, settings.session)
     is_text = settings.mode == "text" or (settings.mode == "auto" and _was_text(memory.messages))
     goes_on = bool(memory.messages)

@@ -10,7 +10,7 @@ from corral.boxed.loop.event_lines import MOST_SHOWN, clean, tell
 from corral.boxed.loop.programs import shorten
 from corral.boxed.loop.settings import Settings
 from corral.boxed.loop.tool_mode import unfinished
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 from corral.model import Failure
 from corral.model.events import CalledTool, Changed, Ended, ToolReturned
 
@@ -39,7 +39,7 @@ READ: path/of/file.py
 Paths are relative to the project."""
 
 
-def opening(place: Place, task: str, most: int) -> str:
+def opening(place: Workspace, task: str, most: int) -> str:
     """Return the task together with the list of files and those files that it names."""
     names = place.files()
     listed = "\n".join(names[:MOST_NAMES]) + (
@@ -52,7 +52,7 @@ def opening(place: Place, task: str, most: int) -> str:
     return f"{task}\n\nThe project's files:\n{listed or '(none)'}" + (f"\n\n{shown}" if shown else "")
 
 
-async def work(talk: Talk, place: Place, settings: Settings) -> Ended:
+async def work(talk: Talk, place: Workspace, settings: Settings) -> Ended:
     """Ask, apply, and ask again only for what did not fit."""
     changed = False
     problems: list[str] = []
@@ -85,7 +85,7 @@ def _told(applied: list[apply_changes.Applied], number: int) -> None:
             tell(Changed(path))
 
 
-def _reply(place: Place, problems: list[str], wanted: list[str], most: int) -> str:
+def _reply(place: Workspace, problems: list[str], wanted: list[str], most: int) -> str:
     parts: list[str] = []
     if problems:
         listed = "\n".join(f"- {problem}" for problem in problems)
@@ -95,7 +95,7 @@ def _reply(place: Place, problems: list[str], wanted: list[str], most: int) -> s
     return "\n\n".join(parts)
 
 
-def _shown(place: Place, names: list[str], most: int) -> str:
+def _shown(place: Workspace, names: list[str], most: int) -> str:
     """Return files as they are, as many as fit."""
     shown: list[str] = []
     for name in dict.fromkeys(names):

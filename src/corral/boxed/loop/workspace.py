@@ -14,7 +14,7 @@ class Refused(Exception):
     """A model asked for something that it may not have; the words go back to it."""
 
 
-class Place:
+class Workspace:
     """A workspace: everything the tools touch lies in it."""
 
     def __init__(self, root: Path) -> None:

@@ -6,7 +6,7 @@ import time
 
 from msgspec import structs
 
-from corral.attempt.user_questions import Desk
+from corral.attempt.user_questions import RunQuestions
 from corral.model import Entry, RunPlan
 from corral.model.flow import Gate, Node
 from corral.model.money import Limit, Refusal
@@ -19,7 +19,7 @@ from corral.rules.text import questions
 class Gates:
     """The questions of one run that no attempt asks."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: RunQuestions) -> None:
         self._desk = desk
         self._open: dict[str, str] = {}  # gate -> its entry
         self._asked: dict[str, str] = {}  # entry -> what a user reads of it, where it is no gate

@@ -84,10 +84,10 @@ class Merges:
 
     async def queue(self, names: Sequence[str], request: MergeRequest, say: Say) -> QueueRecord:
         """Land several runs in order, tested together; without names go on with what was cut off."""
-        from corral.engine.merge.merge_queue import Queue  # noqa: PLC0415
+        from corral.engine.merge.merge_queue import MergeQueue  # noqa: PLC0415
 
         mergers = [self._merger(name, say) for name in names]
-        return await Queue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
+        return await MergeQueue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
 
     async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
         """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""

@@ -25,7 +25,7 @@ MERGE_SECONDS = 4 * 3600.0  #: longest time that one merge is waited for: its ch
 CLEAN = "commit it, `git stash` it or move it away; changes of tracked files: --autostash"
 
 
-class Lander:
+class BranchMover:
     """Lands in one repository; whoever uses it holds the merge lock."""
 
     def __init__(self, store: Store, repository: Repository, say: Say) -> None:

@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
         return self.worked.after or ""
 
 
-class Queue:
+class MergeQueue:
     """One queue of one repository; whoever lands it holds the repository's merge lock."""
 
     def __init__(self, store: Store, mergers: Sequence[Merger], find: Callable[[str], Merger], say: Say) -> None:

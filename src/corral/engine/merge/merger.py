@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from corral.attempt.repositories import require
 from corral.engine.merge import pick_files, reverted
-from corral.engine.merge.apply import Lander, Say
+from corral.engine.merge.apply import BranchMover, Say
 from corral.engine.merge.choices import Choices
 from corral.engine.merge.open_conflicts import Waiting
 from corral.machines import checks as checking
@@ -62,7 +62,7 @@ class Merger:
     def __init__(self, store: Store, run: Run, repository: Repository, say: Say) -> None:
         self.store, self.run, self.repository, self.say = store, run, repository, say
         self.plan: RunPlan = store.run(run.run).plan
-        self.lander = Lander(store, repository, say)
+        self.lander = BranchMover(store, repository, say)
         self.waiting = Waiting(store, run.run)
         self._made: tuple[MergeRequest, Choices] | None = None
 

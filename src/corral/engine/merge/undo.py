@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from corral.attempt.repositories import repository_of, require
-from corral.engine.merge.apply import Lander, Say
+from corral.engine.merge.apply import BranchMover, Say
 from corral.model.errors import BadRequest
 from corral.model.events import Noted
 from corral.model.merge import MergeRecord
@@ -20,7 +20,7 @@ async def undo(store: Store, run: str | None, folder: Path, say: Say) -> MergeRe
     record = _last_of_run(store, run) if run else await _last_here(store, folder)
     repository = repository_of(store.run(record.run).plan, store.folder)
     await require(repository, record.run, [])
-    lander = Lander(store, repository, say)
+    lander = BranchMover(store, repository, say)
     async with lander.alone():
         await lander.recover()
         now = next((each for each in merges.of_run(store, record.run) if each.id == record.id), None)

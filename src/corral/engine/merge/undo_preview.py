@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from corral.attempt.repositories import repository_of
 from corral.engine.merge import reverted
-from corral.engine.merge.apply import Lander
+from corral.engine.merge.apply import BranchMover
 from corral.model.merge import MergeRecord, Place
 from corral.store.sqlite import merges
 from corral.store.sqlite.store import Store
@@ -39,7 +39,7 @@ async def undoing(store: Store, run: str) -> Undoing | None:
         newer = await merge_commits.behind(repository, record.after or "", now) if now and record.after else 0
         words = f"{record.into} has {newer} newer commit{'s' if newer != 1 else ''}, which would be lost"
         return Undoing(record=record, trouble=words if newer else f"{record.into} is not where the merge left it")
-    places = await Lander(store, repository, _unsaid).places(record.ref, record.after, record.before)
+    places = await BranchMover(store, repository, _unsaid).places(record.ref, record.after, record.before)
     files = await repository.names_changed(record.before, record.after or "") if record.before else ()
     trouble = next((f"{each.folder}: {each.trouble}" for each in places if each.trouble), "")
     return Undoing(record=record, files=files, places=places, trouble=trouble)

@@ -19,7 +19,7 @@ from corral.config.settings import Config
 from corral.engine import recordings
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.routing import History, routed
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
@@ -261,7 +261,7 @@ def _kin(choice: AgentChoice, other: AgentChoice, settings: Config) -> AgentChoi
 
 
 def _family(name: str, settings: Config) -> str:
-    return settings.agents.get(name, AgentProfile()).family or outfit(name, settings).agent.facts.family
+    return settings.agents.get(name, AgentProfile()).family or resolve_agent(name, settings).agent.facts.family
 
 
 def _model(name: str, named: str, settings: Config, folder: Path | None) -> str | None:

@@ -17,7 +17,7 @@ MOST = 100
 FILES = ("HEAD", "index", "config", "packed-refs", "logs/HEAD", "reftable/tables.list", "config.worktree")
 
 
-class Glance(Struct, frozen=True, kw_only=True):
+class GitState(Struct, frozen=True, kw_only=True):
     """What a submission needs to know of a repository at its HEAD."""
 
     found: Found
@@ -29,18 +29,18 @@ class Glance(Struct, frozen=True, kw_only=True):
 class _Kept(Struct):
     found: Found
     scopes: dict[bytes, Fitted] = field(default_factory=dict[bytes, Fitted])  #: by who says so: what they come to
-    glance: Glance | None = None
+    glance: GitState | None = None
     signs: tuple[object, ...] = ()
     at: float = 0.0
 
 
-class Glances:
+class GitStateCache:
     """Glances at the repositories that one long-lived process is asked about."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
-    def recall(self, folder: Path) -> tuple[Glance | None, tuple[object, ...]]:
+    def recall(self, folder: Path) -> tuple[GitState | None, tuple[object, ...]]:
         """Return what still holds of a folder; and signs, taken before anything else is looked at."""
         kept = self._kept.get(str(folder))
         if kept is None:
@@ -49,7 +49,7 @@ class Glances:
         fresh = kept.glance is not None and kept.signs == signs and time.monotonic() - kept.at < SECONDS
         return (kept.glance if fresh else None), signs
 
-    def keep(self, folder: Path, glance: Glance, signs: tuple[object, ...]) -> None:
+    def keep(self, folder: Path, glance: GitState, signs: tuple[object, ...]) -> None:
         """Remember a glance. Without signs from before it, only where to look for them the next time."""
         if len(self._kept) >= MOST:
             self._kept.clear()

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from corral.config.paths import exists, is_file, person_file
 from corral.config.settings import Config
 from corral.engine.planning.problems import Findings
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.machines.scope import Fitted
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest
@@ -125,7 +125,7 @@ def _check_agent(choice: AgentChoice, settings: Config, around: Surroundings) ->
     words = profile.command if profile else ()
     if not words:
         return
-    dressed = outfit(choice.name, settings, choice.account)
+    dressed = resolve_agent(choice.name, settings, choice.account)
     trial = AgentTask(prompt="", workspace=str(around.folder), home="/", model=choice.model)
     _, readable = dressed.resolve(dressed.agent.start(trial))
     shown = structs.replace(around.shown, places=(*around.shown.places, *readable))

@@ -11,7 +11,7 @@ from corral.config.paths import exists
 from corral.config.settings import Config
 from corral.engine.planning.hidden_programs import changes_path
 from corral.engine.planning.problems import Findings
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest, Untrusted
@@ -39,7 +39,7 @@ def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -
 
 
 def _starts(choice: AgentChoice, node: Node, settings: Config, repo: str) -> None:
-    dressed = outfit(choice.name, settings, choice.account)
+    dressed = resolve_agent(choice.name, settings, choice.account)
     trial = AgentTask(
         prompt=node.task.prompt,
         workspace=repo,
@@ -61,7 +61,7 @@ def writer(settings: Config) -> None:
     if named := settings.condense.agent:
         try:
             choice = AgentChoice.read(named)
-            outfit(choice.name, settings, choice.account)
+            resolve_agent(choice.name, settings, choice.account)
         except Untrusted:
             raise
         except BadRequest as error:

@@ -14,7 +14,7 @@ from msgspec import structs
 from corral.attempt.repositories import repository_of
 from corral.engine import base_pins
 from corral.engine.planning import submit
-from corral.engine.planning.git_state_cache import Glances
+from corral.engine.planning.git_state_cache import GitStateCache
 from corral.engine.planning.submit import Submission
 from corral.engine.queue import run_queue
 from corral.model import Request, RunPlan, RunRecord, TrackRecord
@@ -41,7 +41,7 @@ class Requests:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._glances = Glances()
+        self._glances = GitStateCache()
 
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""

@@ -8,7 +8,7 @@ from functools import cache
 from msgspec import structs
 
 from corral.config.settings import Config
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.model import TrackRecord
 from corral.model.agent_api import AgentProfile, AgentTask
 from corral.model.errors import BadRequest, CorralError
@@ -65,7 +65,7 @@ def _words(node: Node, flow: Flow, found: Routed) -> str:
 def _free(name: str, settings: Config) -> bool:
     """Tell whether an agent costs nothing; only those that the person's settings name are asked."""
     try:
-        facts = outfit(name, settings).agent.facts
+        facts = resolve_agent(name, settings).agent.facts
     except CorralError:
         return False
     return facts.local or settings.agents.get(name, AgentProfile()).cost_usd == 0
@@ -75,7 +75,7 @@ def _able(text: str, settings: Config) -> bool:
     """Tell whether an agent could be started on this machine."""
     choice = AgentChoice.read(text)
     try:
-        dressed = outfit(choice.name, settings, choice.account)
+        dressed = resolve_agent(choice.name, settings, choice.account)
         dressed.resolve(dressed.agent.start(AgentTask(prompt="x", workspace="/", home="/", model=choice.model)))
     except CorralError:
         return False

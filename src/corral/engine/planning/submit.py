@@ -15,11 +15,11 @@ from corral.config.paths import is_folder
 from corral.config.scopes import scope_file
 from corral.config.settings import Config
 from corral.engine.planning import build_flow, hidden_programs, preflight
-from corral.engine.planning.git_state_cache import Glance, Glances
+from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
-from corral.machines.resolved_agent import outfit
+from corral.machines.resolved_agent import resolve_agent
 from corral.machines.scope import Fitted
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
@@ -42,7 +42,7 @@ class Submission(Struct, frozen=True):
     explained: Explained
 
 
-async def prepare(request: Request, state: Path, history: History, glances: Glances | None = None) -> Submission:
+async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> Submission:
     """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
     try:
@@ -56,7 +56,7 @@ async def _prepare(
     state: Path,
     history: History,
     looking: list[asyncio.Task[Any]],
-    glances: Glances | None,
+    glances: GitStateCache | None,
 ) -> Submission:
     await git.version()
     folder = _folder(request)
@@ -82,7 +82,7 @@ async def _prepare(
     names = dict.fromkeys(
         choice.name for node in flow.nodes if node.kind == "task" for choice in (node.agent, *node.rivals)
     )
-    deaf = [name for name in names if settings.mcp and not outfit(name, settings).agent.facts.mcp]
+    deaf = [name for name in names if settings.mcp and not resolve_agent(name, settings).agent.facts.mcp]
     if found is None:
         if request.base:
             raise BadRequest(f"--base {request.base}: {folder} is not a git repository", hint="`git init` there")
@@ -98,7 +98,7 @@ async def _prepare(
     ignore = glance.ignore if glance else await hidden if hidden else ""
     identity = glance.identity if glance else await repository.identity()
     if remembers and glance is None and found is not None:
-        remembers.keep(folder, Glance(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
+        remembers.keep(folder, GitState(found=found, notes=tuple(notes), ignore=ignore, identity=identity), signs)
     scopes = (*settings.scopes, *_asked_scope(request))
     boxes = dict.fromkeys((*(names or ("",)), *_others(flow)) if level != "none" else (next(iter(names), ""),))
     fits = await _fits(
@@ -191,7 +191,7 @@ async def _fits(
     agents: tuple[str, ...],
     said: tuple[tuple[ScopeSource, ...], str],
     machine: Machine,
-    kept: tuple[Path, Glances | None],
+    kept: tuple[Path, GitStateCache | None],
 ) -> dict[str, Fitted]:
     """Hold what was said of each agent's scope against the machine, unless that was just done."""
     scopes, ignore = said

@@ -39,7 +39,7 @@ def _digest(request: Request) -> str:
     return hashlib.sha256(ENCODER.encode(request)).hexdigest()
 
 
-class Queue:
+class RunQueue:
     """The queue of one store."""
 
     def __init__(self, store: Store) -> None:

@@ -29,7 +29,7 @@ DAY = 86_400.0
 log = logging.getLogger("corral.foreman")
 
 
-class Automation:
+class Schedules:
     """What starts by itself in one store."""
 
     def __init__(self, engine: Engine) -> None:

@@ -13,7 +13,7 @@ from corral.engine.views import run_document
 from corral.model import OPEN, RunPlan
 from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.server import Serving
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import inbox, pages, run_queue
 from corral.store.sqlite.children import Lineage
 from corral.world import process_identity
@@ -28,7 +28,7 @@ REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
 log = logging.getLogger("corral.foreman")
 
 
-class Foreman:
+class RunSupervisor:
     """Drives runs of one store, at most so many at once, in the order of the queue."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Foreman:
     async def keep(self) -> None:
         """Go on until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
         store = self._engine.store
-        bell = Bell(store.folder)
+        bell = ChangeWatch(store.folder)
         try:
             if self._resume:
                 self._left = self._orphans()

@@ -12,7 +12,7 @@ from corral.engine.views import answered_runs, run_document, waiting_attempts
 from corral.model import OPEN, Run, Status
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Stored
-from corral.store.signal import Bell
+from corral.store.signal import ChangeWatch
 from corral.store.sqlite import agent_history, pages
 from corral.store.sqlite.store import RunLine, Store
 
@@ -127,7 +127,7 @@ class History:
     def follow(self, name: str, after: int = 0) -> Iterator[Stored]:
         """Yield events as they come, from any process, until the run is over."""
         run = self._store.find(name)
-        bell = Bell(self._store.folder)
+        bell = ChangeWatch(self._store.folder)
         try:
             while True:
                 over = self._store.run(run).status not in OPEN
@@ -146,7 +146,7 @@ class History:
         It ends when the run is over, or when nobody drives it any more.
         """
         run, drives = self._store.find(name), self._engine.drives
-        bell = Bell(self._store.folder)
+        bell = ChangeWatch(self._store.folder)
         try:
             while True:
                 over = self._store.run(run).status not in OPEN or (run not in drives and drives.orphaned(run))

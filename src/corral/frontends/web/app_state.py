@@ -14,9 +14,9 @@ from corral.engine.engine import Engine
 from corral.model import RunPlan
 
 if TYPE_CHECKING:
-    from corral.engine.queue.supervisor import Foreman
+    from corral.engine.queue.supervisor import RunSupervisor
     from corral.frontends.web.limits import Limiter
-    from corral.frontends.web.mcp import Door
+    from corral.frontends.web.mcp import McpMount
     from corral.frontends.web.running_merges import Landings
     from corral.frontends.web.streams import Hub
 
@@ -40,10 +40,10 @@ class Site(Struct, kw_only=True):
     engine: Engine
     settings: ServerSettings
     hub: Hub
-    foreman: Foreman
+    foreman: RunSupervisor
     limiter: Limiter
     landings: Landings
-    mcp: Door
+    mcp: McpMount
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 

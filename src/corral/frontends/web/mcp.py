@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corral.engine.engine import Engine
-from corral.engine.queue.supervisor import Foreman
+from corral.engine.queue.supervisor import RunSupervisor
 from corral.frontends.web import policy
 from corral.frontends.web.app_state import site_of
 from corral.frontends.web.auth import HINT, Caller, identify
@@ -55,7 +55,7 @@ class Guest:
 class Served:
     """Runs that clients ask the server for: what one waits for is driven at once, the rest is queued."""
 
-    def __init__(self, engine: Engine, foreman: Foreman) -> None:
+    def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
         self.engine, self._foreman = engine, foreman
         self._stopping: set[asyncio.Task[Run]] = set()
         self.ending = False  #: the server goes; its runs are left to the next one
@@ -90,10 +90,10 @@ class Served:
             task.add_done_callback(self._stopping.discard)
 
 
-class Door:
+class McpMount:
     """Asks who it is, then hands over to the protocol, which is loaded when somebody first wants it."""
 
-    def __init__(self, engine: Engine, foreman: Foreman) -> None:
+    def __init__(self, engine: Engine, foreman: RunSupervisor) -> None:
         self.served = Served(engine, foreman)
         self._wanted, self._app = asyncio.Event(), asyncio.get_running_loop().create_future()
 

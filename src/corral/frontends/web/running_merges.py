@@ -17,7 +17,7 @@ AT_ONCE_SECONDS = 1.0  #: what is over by then needs no screen that follows it
 MOST_KEPT = 200  #: that are remembered
 
 
-class Landing(Struct, kw_only=True):
+class RunningMerge(Struct, kw_only=True):
     """A merge that this server was asked for, for as long as it remembers."""
 
     agent: str = ""  #: that settles its conflicts
@@ -33,20 +33,20 @@ class Landings:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: dict[str, Landing] = {}
+        self._known: dict[str, RunningMerge] = {}
         self._going: dict[str, asyncio.Task[None]] = {}
 
-    def of(self, run: str) -> Landing | None:
+    def of(self, run: str) -> RunningMerge | None:
         return self._known.get(run)
 
-    async def begin(self, request: MergeRequest) -> Landing:
+    async def begin(self, request: MergeRequest) -> RunningMerge:
         """Start a merge; return when it is over, or after a moment. What speaks against it by then is raised."""
         run = request.run
         if run in self._going:
             raise Refused(409, "merging", "a merge of this run goes on already", hint="its screen shows how far it is")
         while len(self._known) >= MOST_KEPT:
             del self._known[next(iter(self._known))]
-        landing = self._known[run] = Landing(agent=request.resolve_with or "", began=time.time())
+        landing = self._known[run] = RunningMerge(agent=request.resolve_with or "", began=time.time())
         task = self._going[run] = asyncio.create_task(self._land(request, landing))
         await asyncio.wait((task,), timeout=AT_ONCE_SECONDS)
         if landing.trouble and landing.over and not landing.agent:
@@ -54,7 +54,7 @@ class Landings:
             raise landing.trouble
         return landing
 
-    async def _land(self, request: MergeRequest, landing: Landing) -> None:
+    async def _land(self, request: MergeRequest, landing: RunningMerge) -> None:
         def say(words: str) -> None:
             landing.said.append(words)
             self._note(request.run, words)

@@ -16,14 +16,14 @@ import uvicorn
 from msgspec import Struct, structs
 
 from corral.engine.engine import Engine
-from corral.engine.queue.supervisor import Foreman
+from corral.engine.queue.supervisor import RunSupervisor
 from corral.engine.webhooks import Outgoing
 from corral.frontends.web import logs, policy
 from corral.frontends.web.app import create
 from corral.frontends.web.app_state import ServerSettings, Site
 from corral.frontends.web.header_timeout import punctual
 from corral.frontends.web.limits import Limiter
-from corral.frontends.web.mcp import Door
+from corral.frontends.web.mcp import McpMount
 from corral.frontends.web.running_merges import Landings
 from corral.frontends.web.streams import Hub
 from corral.model.errors import BadRequest
@@ -119,9 +119,9 @@ async def _serve(
         hub.hear(heard)
         logs.heard(heard)
 
-    foreman = Foreman(engine, hear, vet, resume=listening.resume)
+    foreman = RunSupervisor(engine, hear, vet, resume=listening.resume)
     foreman.claim(address)
-    door = Door(engine, foreman)
+    door = McpMount(engine, foreman)
     site = Site(
         engine=engine,
         settings=settings,

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.engine.engine import Engine
-from corral.engine.store_changes import Bell, bell_of
+from corral.engine.store_changes import ChangeWatch, bell_of
 from corral.engine.views.run_document import moment
 from corral.frontends.web.auth import Caller
 from corral.frontends.web.problems import Refused
@@ -181,7 +181,7 @@ class Hub:
             await asyncio.gather(ringing, return_exceptions=True)
             bell.close()
 
-    async def _ring(self, bell: Bell) -> None:
+    async def _ring(self, bell: ChangeWatch) -> None:
         while True:
             await bell.listen(1.0)
             self._wake.set()

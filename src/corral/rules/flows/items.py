@@ -13,7 +13,7 @@ from msgspec import structs
 from corral.model.flow import Node
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Table
-from corral.rules.flows.tree import Place
+from corral.rules.flows.tree import Position
 
 MOST_ITEMS = 1000  #: of one for_each, or of one matrix
 MOST_PRODUCT = 100_000  #: combinations that are looked at before some are excluded
@@ -84,7 +84,7 @@ def _same(one: Any, other: Any) -> bool:
 def read_list(table: Table) -> tuple[Any, ...] | None:
     """Read a list that is written out under `for_each`."""
     place = table.entries["for_each"][1]
-    items = cast("list[Place]", place.value)
+    items = cast("list[Position]", place.value)
     if len(items) > MOST_ITEMS:
         table.wrong(f"`for_each` has {len(items)} items", f"at most {MOST_ITEMS}", "for_each")
         return ()
@@ -122,7 +122,7 @@ def _rows(matrix: Table, axes: Mapping[str, list[Any]], include: list[Row], excl
     return tuple(rows)
 
 
-def _look_at_excluded(matrix: Table, place: Place, entry: Row, axes: Mapping[str, list[Any]]) -> None:
+def _look_at_excluded(matrix: Table, place: Position, entry: Row, axes: Mapping[str, list[Any]]) -> None:
     """Report what can never match: a name that is no axis, a value that its axis does not have."""
     for name, value in entry.items():
         if name not in axes:
@@ -137,7 +137,7 @@ def _axis(matrix: Table, name: str) -> list[Any] | None:
     if not re.fullmatch(r"[A-Za-z][\w-]{0,63}", name):
         matrix.wrong(f"`{name}` cannot be the name of an axis", "letters, digits, - and _; a letter first", name)
         return None
-    given = cast("list[Place]", place.value) if isinstance(place.value, list) else []
+    given = cast("list[Position]", place.value) if isinstance(place.value, list) else []
     if not given:
         hint = f"{name}: [a, b]; what an earlier node makes is a whole matrix: `matrix: NODE.output`"
         matrix.wrong(f"`{name}` of `matrix` is a list of values", hint, name)
@@ -154,7 +154,7 @@ def _entries(matrix: Table, name: str) -> list[Row] | None:
     if not matrix.has(name):
         return []
     place = matrix.entries[name][1]
-    items = cast("list[Place]", place.value) if isinstance(place.value, list) else []
+    items = cast("list[Position]", place.value) if isinstance(place.value, list) else []
     rows = [cast("Row", row) for item in items if isinstance(row := item.as_written(decimals=True), dict)]
     if not rows or len(rows) != len(items) or not all(rows):
         matrix.wrong(f"`{name}` of `matrix` is a list of tables", f"{name}: [{{os: linux, py: 3.12}}]", name)

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from corral.model.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
 from corral.rules.flows import context, fill_text, items, short_schema, validate
 from corral.rules.flows.table import Mistakes, Table
-from corral.rules.flows.tree import Mistake, Place, Spot, Unreadable, read
+from corral.rules.flows.tree import Mistake, Position, Spot, Unreadable, read
 
 MOST_NODES, MOST_NESTED = 10_000, 3
 KINDS: dict[str, Kind | None] = {"task": "task", "run": "run", "gate": "gate", "merge": "merge", "flow": None}
@@ -68,7 +68,7 @@ class _Reader:
         self.spots: dict[str, Spot] = {}
         self._views: dict[str, Node] = {}  # nodes that stand for nested flows, as this file has them
 
-    def flow(self, tree: Place, given: Mapping[str, Any]) -> Flow:
+    def flow(self, tree: Position, given: Mapping[str, Any]) -> Flow:
         top = Table(tree, "a flow", self._mistakes)
         top.only(TOP)
         defaults = top.table("defaults")
@@ -76,7 +76,7 @@ class _Reader:
             defaults.only((*WORKING, "deadline"))
         self._inputs(top, given)
         nodes: list[Node] = []
-        places: dict[str, Place] = {}
+        places: dict[str, Position] = {}
         self._refuse_dropped(top)
         listed = isinstance(top.plain("nodes"), list)
         if listed:

@@ -10,11 +10,11 @@ from corral.config.durations import duration
 from corral.model.errors import BadRequest
 from corral.rules.flows import fill_text
 from corral.rules.flows.expressions import Expression, Wrong
-from corral.rules.flows.tree import Mistake, Place
+from corral.rules.flows.tree import Mistake, Position
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
-Entries = dict[str, tuple[Place, Place]]
+Entries = dict[str, tuple[Position, Position]]
 
 
 class Mistakes:
@@ -23,12 +23,12 @@ class Mistakes:
     def __init__(self) -> None:
         self.found: list[Mistake] = []
 
-    def add(self, place: Place, message: str, hint: str = "") -> None:
+    def add(self, place: Position, message: str, hint: str = "") -> None:
         self.found.append(Mistake(place.line, place.column, message, hint))
 
 
 class Table:
-    def __init__(self, place: Place, what: str, mistakes: Mistakes) -> None:
+    def __init__(self, place: Position, what: str, mistakes: Mistakes) -> None:
         self.place, self._what, self._mistakes = place, what, mistakes
         self.entries: Entries = {}
         if isinstance(place.value, dict):
@@ -40,7 +40,7 @@ class Table:
         place = self.entries[key][1] if key in self.entries else self.place
         self._mistakes.add(place, message, hint)
 
-    def wrong_at(self, place: Place, message: str, hint: str = "") -> None:
+    def wrong_at(self, place: Position, message: str, hint: str = "") -> None:
         self._mistakes.add(place, message, hint)
 
     def over(self, defaults: Table | None, names: Sequence[str]) -> Table:
@@ -48,7 +48,9 @@ class Table:
         if defaults is None:
             return self
         given = {name: defaults.entries[name] for name in names if name in defaults.entries}
-        return Table(Place({**given, **self.entries}, self.place.line, self.place.column), self._what, self._mistakes)
+        return Table(
+            Position({**given, **self.entries}, self.place.line, self.place.column), self._what, self._mistakes
+        )
 
     def only(self, names: Sequence[str]) -> None:
         for name, (key, _) in self.entries.items():
@@ -117,11 +119,11 @@ class Table:
             self.guarded(name, lambda text=text: fill_text.names(text))
         return texts
 
-    def items(self, name: str) -> list[Place]:
+    def items(self, name: str) -> list[Position]:
         if name not in self.entries:
             return []
         place = self.entries[name][1]
-        return cast("list[Place]", place.value) if isinstance(place.value, list) else [place]
+        return cast("list[Position]", place.value) if isinstance(place.value, list) else [place]
 
     def one_of(self, name: str, words: Sequence[Word]) -> Word | None:
         value = self.plain(name)

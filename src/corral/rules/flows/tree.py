@@ -22,7 +22,7 @@ class Mistake(Struct, frozen=True, order=True):
     hint: str = ""
 
 
-class Place(Struct, frozen=True):
+class Position(Struct, frozen=True):
     """A value and where it stands; line and column count from 1."""
 
     value: Any  #: None, bool, int, float, str, list[Place], or dict[str, tuple of key's and value's Place]
@@ -33,10 +33,12 @@ class Place(Struct, frozen=True):
     def plain(self) -> Any:
         """Return the value without places."""
         if isinstance(self.value, dict):
-            table = cast("dict[str, tuple[Place, Place]]", self.value)
+            table = cast("dict[str, tuple[Position, Position]]", self.value)
             return {key: place.plain() for key, (_, place) in table.items()}
         return (
-            [each.plain() for each in cast("list[Place]", self.value)] if isinstance(self.value, list) else self.value
+            [each.plain() for each in cast("list[Position]", self.value)]
+            if isinstance(self.value, list)
+            else self.value
         )
 
     def as_written(self, *, decimals: bool = False) -> Any:
@@ -45,10 +47,10 @@ class Place(Struct, frozen=True):
         With `decimals`, every number with a point or an exponent does: in a list of versions all are texts then.
         """
         if isinstance(self.value, dict):
-            table = cast("dict[str, tuple[Place, Place]]", self.value)
+            table = cast("dict[str, tuple[Position, Position]]", self.value)
             return {key: place.as_written(decimals=decimals) for key, (_, place) in table.items()}
         if isinstance(self.value, list):
-            return [each.as_written(decimals=decimals) for each in cast("list[Place]", self.value)]
+            return [each.as_written(decimals=decimals) for each in cast("list[Position]", self.value)]
         loses = self.written and str(self.value) != self.written
         return self.written if loses or (decimals and isinstance(self.value, float)) else self.value
 
@@ -68,7 +70,7 @@ class Unreadable(ValueError):
         self.mistake = mistake
 
 
-def read(text: str, twice: list[Mistake] | None = None) -> Place:
+def read(text: str, twice: list[Mistake] | None = None) -> Position:
     """Read a document. Keys that stand there twice are told in `twice`, and the first counts; without it they raise."""
     found: list[Mistake] = [] if twice is None else twice
     document = _read(text, found)
@@ -77,7 +79,7 @@ def read(text: str, twice: list[Mistake] | None = None) -> Place:
     return document
 
 
-def _read(text: str, twice: list[Mistake]) -> Place:
+def _read(text: str, twice: list[Mistake]) -> Position:
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(
             Mistake(1, 1, "a flow file is shorter than 512 KB", "put long texts into files of the repository")
@@ -118,8 +120,8 @@ def _place(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - before.rfind("\n")
 
 
-def _document(events: Iterator[Any], twice: list[Mistake]) -> Place:
-    found: Place | None = None
+def _document(events: Iterator[Any], twice: list[Mistake]) -> Position:
+    found: Position | None = None
     for event in events:
         match type(event).__name__:
             case "StreamStartEvent" | "StreamEndEvent" | "DocumentStartEvent" | "DocumentEndEvent":
@@ -128,10 +130,10 @@ def _document(events: Iterator[Any], twice: list[Mistake]) -> Place:
                 raise _refused(event, "there is more than one document", "one file holds one flow")
             case _:
                 found = _node(event, events, 0, twice)
-    return found or Place(None, 1, 1)
+    return found or Position(None, 1, 1)
 
 
-def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -> Place:
+def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -> Position:
     kind = type(event).__name__
     if kind == "AliasEvent" or getattr(event, "anchor", None):
         raise _refused(event, "anchors and aliases are not read here", "write it out, or use `defaults`")
@@ -144,24 +146,24 @@ def _node(event: Any, events: Iterator[Any], depth: int, twice: list[Mistake]) -
         case "ScalarEvent":
             value = event.value if event.style else _plain(event.value)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            return Place(value, line, column, event.value if number else "")
+            return Position(value, line, column, event.value if number else "")
         case "SequenceStartEvent":
-            items: list[Place] = []
+            items: list[Position] = []
             while type(inner := next(events)).__name__ != "SequenceEndEvent":
                 items.append(_node(inner, events, depth + 1, twice))
-            return Place(items, line, column)
+            return Position(items, line, column)
         case _:
-            return Place(_table(events, depth, twice), line, column)
+            return Position(_table(events, depth, twice), line, column)
 
 
-def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str, tuple[Place, Place]]:
-    table: dict[str, tuple[Place, Place]] = {}
+def _table(events: Iterator[Any], depth: int, twice: list[Mistake]) -> dict[str, tuple[Position, Position]]:
+    table: dict[str, tuple[Position, Position]] = {}
     while type(event := next(events)).__name__ != "MappingEndEvent":
         if type(event).__name__ != "ScalarEvent":
             braces = type(event).__name__ == "MappingStartEvent"
             hint = 'quote a text that begins with {{, as in task: "{{name}} ..."' if braces else ""
             raise _refused(event, "a key is a plain word", hint)
-        key = Place(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
+        key = Position(event.value, event.start_mark.line + 1, event.start_mark.column + 1)
         value = _node(next(events), events, depth + 1, twice)
         if event.value in table:
             first = table[event.value][0].line

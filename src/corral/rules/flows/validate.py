@@ -13,14 +13,16 @@ from corral.model.flow import Flow, Node
 from corral.rules.flows import fill_text
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.table import Mistakes
-from corral.rules.flows.tree import Place
+from corral.rules.flows.tree import Position
 
 JSON_HINT = "add `output: json` to it, if it prints JSON"
 MOST_LISTED = 12  #: names in a hint
 FIELDS = ("status", "reason", "output", "commit", "branch", "files_changed", "cost_usd", "agent")  #: of a node's result
 
 
-def check(flow: Flow, prefix: str, places: Mapping[str, Place], nested: Mapping[str, Node], mistakes: Mistakes) -> None:
+def check(
+    flow: Flow, prefix: str, places: Mapping[str, Position], nested: Mapping[str, Node], mistakes: Mistakes
+) -> None:
     """Look at the nodes of one file; `nested` are those that stand for other files, whose own were looked at before."""
     own = [nested.get(node.id, node) for node in flow.nodes if node.id in places]
     nodes = {node.id: node for node in own}
@@ -74,7 +76,7 @@ def circle_in(nodes: Iterable[Node]) -> list[str]:
     return []
 
 
-def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mistakes: Mistakes) -> None:
+def _needs(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, mistakes: Mistakes) -> None:
     seen: set[str] = set()
     for edge in node.needs:
         name = edge.node.removeprefix(prefix)
@@ -129,7 +131,7 @@ def item_names(node: Node) -> set[str]:
     return ({"item", "index"} if node.fans_out else set[str]()) | ({"matrix"} if node.matrix else set[str]())
 
 
-def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+def _names(node: Node, above: Above, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
     _unfilled(node, above, inputs, place, mistakes)
     own = item_names(node)
     known = inputs | {"nodes"} | own
@@ -154,7 +156,7 @@ def _names(node: Node, above: Above, inputs: set[str], place: Place, mistakes: M
             )
 
 
-def _unfilled(node: Node, above: Above, inputs: set[str], place: Place, mistakes: Mistakes) -> None:
+def _unfilled(node: Node, above: Above, inputs: set[str], place: Position, mistakes: Mistakes) -> None:
     """Look whether the items in the file hold a place that a text would have filled: they are taken as they are."""
     for text in fill_text.texts_in(node.items or ()):
         try:
@@ -185,7 +187,7 @@ def paths_of(node: Node) -> list[tuple[str, ...]]:
     return found
 
 
-def _asked(path: tuple[str, ...], of: Node, place: Place, mistakes: Mistakes) -> None:
+def _asked(path: tuple[str, ...], of: Node, place: Position, mistakes: Mistakes) -> None:
     """Look whether a node has what is asked of it: one of its fields, and of its output what it declares."""
     if len(path) > 1 and path[1] not in FIELDS:
         mistakes.add(place, f"`{path[0]}.{path[1]}` is nothing that a node has", f"known: {', '.join(FIELDS)}")
@@ -202,7 +204,7 @@ def _asked(path: tuple[str, ...], of: Node, place: Place, mistakes: Mistakes) ->
         mistakes.add(place, f"the output of `{path[0]}` has no `{path[2]}`", f"it has: {listed(fields)}")
 
 
-def _asked_of_items(path: tuple[str, ...], node: Node, place: Place, mistakes: Mistakes) -> None:
+def _asked_of_items(path: tuple[str, ...], node: Node, place: Position, mistakes: Mistakes) -> None:
     """Look whether all items that stand in the file have the field that is asked of them."""
     if node.items is None or len(path) < 2 or path[0] == "index":
         return
@@ -216,7 +218,7 @@ def _asked_of_items(path: tuple[str, ...], node: Node, place: Place, mistakes: M
         mistakes.add(place, words, f"they have: {listed(fields) or 'no fields'}")
 
 
-def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mistakes: Mistakes) -> None:
+def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Position, mistakes: Mistakes) -> None:
     """Look whether `for_each` can be a list, as far as the node whose output it is says so."""
     try:
         path = Expression(node.for_each).whole_path() if node.for_each else ()
@@ -236,7 +238,7 @@ def _listed(node: Node, nodes: Mapping[str, Node], prefix: str, place: Place, mi
         mistakes.add(place, f"{words}, but {kind}", "name a list of it")
 
 
-def _listed_input(node: Node, flow: Flow, prefix: str, place: Place, mistakes: Mistakes) -> None:
+def _listed_input(node: Node, flow: Flow, prefix: str, place: Position, mistakes: Mistakes) -> None:
     """Look whether an input that `for_each` names is a list; one without a value, or filled later, may be."""
     try:
         path = Expression(node.for_each).whole_path() if node.for_each else ()

@@ -57,7 +57,7 @@ class Over(Struct, frozen=True):
     over_budget: bool = False
 
 
-class Lane(Struct, frozen=True, kw_only=True):
+class AgentTries(Struct, frozen=True, kw_only=True):
     """One agent at one node: what it did so far."""
 
     node: Node
@@ -70,7 +70,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    lane: Lane, *, driven: Collection[str], stopping: bool, now: float
+    lane: AgentTries, *, driven: Collection[str], stopping: bool, now: float
 ) -> Begin | GoOn | WaitUntil | Park | Over | None:
     """Return what to do now; None while it is at work."""
     if not lane.tries:
@@ -111,7 +111,7 @@ def decide(
     )
 
 
-def next_round(lane: Lane, *, holds: bool | None, now: float) -> Begin | Over | WaitUntil:
+def next_round(lane: AgentTries, *, holds: bool | None, now: float) -> Begin | Over | WaitUntil:
     """Decide whether a repeated node is done once more; `holds` tells whether its `until` is true, None if `checks`."""
     record = lane.tries[-1]
     last, repeat, command = record.attempt, lane.node.repeat, lane.node.kind == "run"
@@ -181,7 +181,7 @@ def taken(tries: Sequence[AttemptRecord], now: float) -> float:
     return total
 
 
-def _again_at(lane: Lane, now: float) -> float | None:
+def _again_at(lane: AgentTries, now: float) -> float | None:
     """Return when the same agent may try again, or None when it may not."""
     record, policy = lane.tries[-1], lane.policy
     last, ended = record.attempt, record.ended or 0.0
@@ -205,7 +205,7 @@ def _again_at(lane: Lane, now: float) -> float | None:
     return None if delay is None else ended + delay
 
 
-def _next_agent(lane: Lane) -> AgentChoice | None:
+def _next_agent(lane: AgentTries) -> AgentChoice | None:
     """Return who tries next when an agent cannot: the first named that has not tried yet."""
     last = lane.tries[-1].attempt
     if last.status == "over_budget":
@@ -216,13 +216,13 @@ def _next_agent(lane: Lane) -> AgentChoice | None:
     return next((choice for choice in lane.node.fallback if choice.name not in tried), None)
 
 
-def _asked(lane: Lane, last: Attempt) -> AgentChoice:
+def _asked(lane: AgentTries, last: Attempt) -> AgentChoice:
     """Return the agent as it was asked for: it may have told us a longer name of its model meanwhile."""
     named = (choice for choice in (lane.agent, *lane.node.fallback) if choice.name == last.agent)
     return next(named, AgentChoice(last.agent))
 
 
-def _spent_up(lane: Lane) -> bool:
+def _spent_up(lane: AgentTries) -> bool:
     limit = lane.node.task.budget_usd
     return limit is not None and lane.spent_usd >= limit + lane.allowed_usd
 

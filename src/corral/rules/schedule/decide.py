@@ -14,9 +14,9 @@ from corral.rules.schedule.actions import Action, Ask, Expand, Land, Limits, Set
 from corral.rules.schedule.agent_tries import Begin
 from corral.rules.schedule.fair_slots import Room
 from corral.rules.schedule.graph import FAILED, Graph
-from corral.rules.schedule.node import Moment, Work
+from corral.rules.schedule.node import Moment, NodeWork
 from corral.rules.schedule.progress import End, Progress
-from corral.rules.schedule.slots import Seats
+from corral.rules.schedule.slots import RunSlots
 
 
 class Schedule:
@@ -27,8 +27,8 @@ class Schedule:
         self._progress, self._graph = Progress(flow), Graph(flow.nodes)
         self._tries = self._progress.tries
         limits = limits or (Limits(parallel=flow.parallel) if flow.parallel else Limits())
-        self._seats = Seats(limits, flow.parallel, room)
-        self._work = Work(self._progress, self._seats, retry)
+        self._seats = RunSlots(limits, flow.parallel, room)
+        self._work = NodeWork(self._progress, self._seats, retry)
         self._stored: dict[str, NodeState] = {}
         self._look = dict.fromkeys(self._graph.start())  # nodes to decide about, in order
         self._held: set[str] = set()  # nodes that a person paused

@@ -15,9 +15,9 @@ from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.race import contest, early_stop, llm_judge, second_reader
 from corral.rules.schedule import agent_tries, outcomes
 from corral.rules.schedule.actions import Action, Choose, Lower, Settle, Vary
-from corral.rules.schedule.agent_tries import Begin, GoOn, Lane, Over, Park, WaitUntil
+from corral.rules.schedule.agent_tries import AgentTries, Begin, GoOn, Over, Park, WaitUntil
 from corral.rules.schedule.progress import Progress, result_of
-from corral.rules.schedule.slots import Seats
+from corral.rules.schedule.slots import RunSlots
 
 Undecided = Begin | GoOn | WaitUntil | Park | Lower | None  #: what a lane does that has not come to its end
 
@@ -31,10 +31,10 @@ class Moment(Struct, frozen=True):
     held: Container[str] = frozenset[str]()  #: nodes that are paused
 
 
-class Work:
+class NodeWork:
     """The attempts of a run's nodes: what follows from those there were."""
 
-    def __init__(self, progress: Progress, seats: Seats, policy: RetryPolicy) -> None:
+    def __init__(self, progress: Progress, seats: RunSlots, policy: RetryPolicy) -> None:
         self._progress, self._seats, self._policy = progress, seats, policy
         self._looks: dict[str, float] = {}  # races that are looked at again, and when
         self.later: list[tuple[float, str]] = []  #: when to decide about which nodes again, soonest first
@@ -56,7 +56,7 @@ class Work:
         tries = self._progress.tries.get(node.id, [])
         actions: list[Action] = []
         over: list[Over] = []
-        waiting: list[tuple[Lane, Undecided]] = []
+        waiting: list[tuple[AgentTries, Undecided]] = []
         for place, agent in enumerate((node.agent, *node.rivals)):
             lane = self._lane(node, place, tries, at)
             lane = structs.replace(lane, agent=agent)
@@ -89,8 +89,8 @@ class Work:
             return [Choose(node.id, equal)]
         return outcomes.of_lanes(node, over, tries, at.stopping)
 
-    def _lane(self, node: Node, place: int, tries: Sequence[AttemptRecord], at: Moment) -> Lane:
-        return Lane(
+    def _lane(self, node: Node, place: int, tries: Sequence[AttemptRecord], at: Moment) -> AgentTries:
+        return AgentTries(
             node=node,
             place=place,
             agent=node.agent,
@@ -121,10 +121,10 @@ class Work:
         self,
         node: Node,
         over: list[Over],
-        waiting: list[tuple[Lane, Undecided]],
+        waiting: list[tuple[AgentTries, Undecided]],
         actions: list[Action],
         now: float,
-    ) -> list[tuple[Lane, Undecided]]:
+    ) -> list[tuple[AgentTries, Undecided]]:
         """End a race early where somebody has won it; return the lanes that are still worth something."""
         tries = self._progress.tries.get(node.id, [])
         standing = contest.race(node, tries, over, sum(each.attempt.cost.usd or 0.0 for each in tries), now)
@@ -146,7 +146,7 @@ class Work:
             self._looks[node.id] = now + contest.LOOK_AGAIN_SECONDS
             heapq.heappush(self.later, (self._looks[node.id], node.id))
 
-    def _read(self, node: Node, lane: Lane, over: Over, at: Moment) -> Over | Undecided:
+    def _read(self, node: Node, lane: AgentTries, over: Over, at: Moment) -> Over | Undecided:
         """Ask a second reader about work that is done; return the end of its lane once nothing speaks against it."""
         last = over.last.attempt if over.last else None
         if last is None or node.reader is None or not second_reader.wanted(node, last):

@@ -8,10 +8,10 @@ from collections.abc import Collection
 from corral.model import AttemptRecord
 from corral.rules.schedule.actions import Limits
 from corral.rules.schedule.fair_slots import Room
-from corral.rules.schedule.waiting_nodes import Queue
+from corral.rules.schedule.waiting_nodes import WaitingNodes
 
 
-class Seats:
+class RunSlots:
     """The attempts of a run that are at work, and the nodes that wait until one more may be."""
 
     def __init__(self, limits: Limits, parallel: int | None, room: Room | None) -> None:
@@ -22,7 +22,7 @@ class Seats:
         self._left: dict[str, str] = {}  # attempts that nobody drives any more, and their agents
         self._starting: Counter[str] = Counter()  # agents of attempts that were decided and are not told yet
         self.decided = 0  #: how many attempts were decided and are not told yet
-        self._queue = Queue()
+        self._queue = WaitingNodes()
         self.turn: str | None = None  #: the node whose turn it is, of those that waited
 
     @property

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 
-class Queue:
+class WaitingNodes:
     """Nodes that wait for a slot. What a step costs does not grow with how many wait."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class _Table:
         return tuple(sorted(numbers, key=lambda number: (self.globs[number].specificity, number), reverse=True))
 
 
-class Place:
+class MatchedPath:
     """A path: what holds for it and, once that cannot change any more, for all below it."""
 
     __slots__ = ("_ignored", "_ignoring", "_states", "_table")
@@ -55,14 +55,14 @@ class Place:
     ) -> None:
         self._table, self._states, self._ignoring, self._ignored = table, states, ignoring, ignored
 
-    def enter(self, name: str, *, folder: bool = True) -> Place:
+    def enter(self, name: str, *, folder: bool = True) -> MatchedPath:
         table = self._table
         states = [one.step(at, name) if at else at for one, at in zip(table.globs, self._states, strict=True)]
         if not table.ignore:
-            return Place(table, states)
+            return MatchedPath(table, states)
         ignoring = [one.step(at, name) if at else at for one, at in zip(table.ignore, self._ignoring, strict=True)]
         ignored = self._ignored or ignored_here(table.ignore, ignoring, folder=folder)
-        return Place(table, states, ignoring, ignored=ignored)
+        return MatchedPath(table, states, ignoring, ignored=ignored)
 
     def settled(self) -> bool:
         """Tell whether all below is alike: no pattern can begin to fit any more, or cease to."""
@@ -131,13 +131,13 @@ class Place:
         return None
 
 
-def top(scope: Scope, *, outside: bool = False, ignore: str = "") -> Place:
+def top(scope: Scope, *, outside: bool = False, ignore: str = "") -> MatchedPath:
     """Return the workspace's own folder, with what an .agentignore hides in it, or the machine's root."""
     table = _Table(scope, outside=outside, ignore=gitignore(ignore))
-    return Place(table, [one.start() for one in table.globs], [one.start() for one in table.ignore])
+    return MatchedPath(table, [one.start() for one in table.globs], [one.start() for one in table.ignore])
 
 
-def place_of(scope: Scope, path: str) -> Place:
+def place_of(scope: Scope, path: str) -> MatchedPath:
     place = top(scope, outside=path.startswith("/"))
     for part in split(path):
         place = place.enter(part)

@@ -12,7 +12,7 @@ from corral.model import NamedPath, PathRules, Scope, ScopeSource, ScopeTable, V
 from corral.rules.scope import net
 from corral.rules.scope.globs import glob, split
 from corral.rules.scope.keys import check
-from corral.rules.scope.matcher import Place, rules_of, top
+from corral.rules.scope.matcher import MatchedPath, rules_of, top
 
 PATHS = ("read", "write", "readonly")
 LIMITS = ("memory_mb", "processes", "cpu_seconds", "disk_mb", "file_mb")
@@ -154,9 +154,9 @@ def named_paths(found: Effective) -> list[NamedPath]:
 
 def outside(changed: Iterable[str], scope: Scope, ignore: str = "") -> list[Violation]:
     """Return what of a diff, taken without renames, may not have been written: a name is a write, whatever its kind."""
-    folders: dict[tuple[str, ...], Place] = {(): top(scope, ignore=ignore)}
+    folders: dict[tuple[str, ...], MatchedPath] = {(): top(scope, ignore=ignore)}
 
-    def enter(parts: tuple[str, ...]) -> Place:
+    def enter(parts: tuple[str, ...]) -> MatchedPath:
         if parts not in folders:
             folders[parts] = enter(parts[:-1]).enter(parts[-1])
         return folders[parts]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.rules.flows import tree
-from corral.rules.flows.tree import Mistake, Place, Unreadable
+from corral.rules.flows.tree import Mistake, Position, Unreadable
 
 #: what roles are called there -> our names
 ROLES = {"qa": "tester", "spec": "spec-writer"}
@@ -28,7 +28,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     """One agent of the list."""
 
     name: str
-    place: Place
+    place: Position
     role: str | None = None
     description: str | None = None
     model: str | None = None
@@ -64,7 +64,7 @@ def read(text: str, roles: Collection[str]) -> Roster:
     return Roster(tuple(found.values()), tuple(left_out))
 
 
-def _entries(top: Place, left_out: list[str]) -> list[tuple[Place | None, Place]]:
+def _entries(top: Position, left_out: list[str]) -> list[tuple[Position | None, Position]]:
     """List the agents, each with its name if that is a key: a list, a list below `agents`, or a table there."""
     listed, fields = top, _fields(top)
     if fields is not None:
@@ -78,7 +78,7 @@ def _entries(top: Place, left_out: list[str]) -> list[tuple[Place | None, Place]
     return [(None, place) for place in _items(listed, "the agents are a list", SHAPE)]
 
 
-def _agent(named: Place | None, place: Place, left_out: list[str]) -> Listed:
+def _agent(named: Position | None, place: Position, left_out: list[str]) -> Listed:
     fields = _fields(place)
     if fields is None:
         raise _wrong(place, "an agent is a table", SHAPE)
@@ -110,15 +110,15 @@ def _roled(agent: Listed, roles: Collection[str], left_out: list[str]) -> Listed
     return structs.replace(agent, role=None, instructions=words)
 
 
-def _text(key: str, place: Place) -> str | None:
+def _text(key: str, place: Position) -> str | None:
     if place.value is not None and not isinstance(place.value, str):
         raise _wrong(place, f"`{key}` is text", "put it in quotes")
     return place.value or None
 
 
-def _scope(place: Place) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+def _scope(place: Position) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Return what may be written and what only read: patterns, or tables of them with `readOnly`."""
-    parts = cast("list[Place]", place.value) if isinstance(place.value, list) else [place]
+    parts = cast("list[Position]", place.value) if isinstance(place.value, list) else [place]
     if not parts or parts[0].value is None:
         return None, ()
     found: dict[bool, list[str]] = {False: [], True: []}
@@ -128,7 +128,7 @@ def _scope(place: Place) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     return tuple(found[False]), tuple(found[True])
 
 
-def _patterns(part: Place) -> tuple[bool, list[Place]]:
+def _patterns(part: Position) -> tuple[bool, list[Position]]:
     fields = _fields(part)
     if fields is None:
         return False, [part]
@@ -145,7 +145,7 @@ def _patterns(part: Place) -> tuple[bool, list[Place]]:
     return locked.value, patterns
 
 
-def _pattern(place: Place) -> str:
+def _pattern(place: Position) -> str:
     if not isinstance(place.value, str) or not place.value.strip():
         raise _wrong(place, "a pattern of a scope is text", "e.g. src/**")
     text = place.value.strip().removeprefix("./") or "**"
@@ -154,17 +154,17 @@ def _pattern(place: Place) -> str:
     return "**" if text == "." else text
 
 
-def _fields(place: Place) -> dict[str, tuple[Place, Place]] | None:
-    return cast("dict[str, tuple[Place, Place]]", place.value) if isinstance(place.value, dict) else None
+def _fields(place: Position) -> dict[str, tuple[Position, Position]] | None:
+    return cast("dict[str, tuple[Position, Position]]", place.value) if isinstance(place.value, dict) else None
 
 
-def _items(place: Place, message: str, hint: str) -> list[Place]:
+def _items(place: Position, message: str, hint: str) -> list[Position]:
     if not isinstance(place.value, list):
         raise _wrong(place, message, hint)
-    return cast("list[Place]", place.value)
+    return cast("list[Position]", place.value)
 
 
-def _wrong(place: Place, message: str, hint: str) -> Unreadable:
+def _wrong(place: Position, message: str, hint: str) -> Unreadable:
     return Unreadable(Mistake(place.line, place.column, message, hint))
 
 

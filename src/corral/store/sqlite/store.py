@@ -17,7 +17,7 @@ from corral.model import ENCODER, AttemptRecord, Grade, NodeState, Order, RunPla
 from corral.model.errors import BadRequest, NotFound, StoreTrouble
 from corral.model.events import Event, Stored
 from corral.model.money import dollars
-from corral.store.signal import Rope
+from corral.store.signal import ChangeSignal
 from corral.store.sqlite import missing_database, read_only
 from corral.store.sqlite.connection import BUSY_SECONDS, connect, translated
 from corral.world import clock, process_identity, run_fence
@@ -65,7 +65,7 @@ class Store:
         self._db, self.writable = connect(self.path)
         self._file = missing_database.identity(self.path)
         self._db.execute("PRAGMA busy_timeout = 5")  # what takes longer waits below
-        self._rope = Rope(folder) if self.writable else None
+        self._rope = ChangeSignal(folder) if self.writable else None
         self._sql = _queries()
         self._waiting: list[tuple[str, str | None, str | None, float, bytes]] = []
         self._waiting_epochs: dict[str, int] = {}  #: of runs with waiting events: the epoch these belong to

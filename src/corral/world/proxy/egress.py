@@ -14,7 +14,7 @@ from corral.world.proxy.dialing import Dialer
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.first_words import WrongServer
 from corral.world.proxy.http1 import Malformed, Request
-from corral.world.proxy.listener import Client, Door, Doorway, Limits, Peer, Refused
+from corral.world.proxy.listener import Client, Doorway, Limits, Peer, ProxyListener, Refused
 from corral.world.proxy.secret import Secret
 from corral.world.proxy.tunnel import tunnel
 
@@ -53,7 +53,7 @@ class Egress(Doorway):
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self._token = token
-        super().__init__(Door(listener, self._answer, self._limits, gateway="the box's way out"))
+        super().__init__(ProxyListener(listener, self._answer, self._limits, gateway="the box's way out"))
 
     async def _answer(self, client: Client) -> None:
         request = await client.request(self._limits.head_seconds)

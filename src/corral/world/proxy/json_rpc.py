@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from corral.world.proxy import http1
 from corral.world.proxy.http1 import Request
-from corral.world.proxy.listener import Client, Door, Doorway, Limits, Refused
+from corral.world.proxy.listener import Client, Doorway, Limits, ProxyListener, Refused
 from corral.world.proxy.secret import Secret
 
 PATH = "/mcp"
@@ -27,7 +27,7 @@ class RpcDoor(Doorway):
 
     def __init__(self, listener: socket.socket, token: Secret, answer: Answer, limits: Limits = LIMITS) -> None:
         self._token, self._answer, self._limits = token, answer, limits
-        super().__init__(Door(listener, self._attend, limits, gateway="the toolbox"))
+        super().__init__(ProxyListener(listener, self._attend, limits, gateway="the toolbox"))
         self._free = 0.0  # when the next request of a flood may be answered
 
     async def _attend(self, client: Client) -> None:

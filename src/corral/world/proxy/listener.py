@@ -108,7 +108,7 @@ class Client(Peer):
                         return
 
 
-class Door:
+class ProxyListener:
     """Lets clients in and sees to it that each gets an answer or an end."""
 
     def __init__(
@@ -186,7 +186,7 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
 class Doorway:
     """What answers behind a door, which is open as long as this is entered."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ProxyListener) -> None:
         self._door = door
 
     async def __aenter__(self) -> Self:

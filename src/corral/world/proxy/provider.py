@@ -17,7 +17,7 @@ from corral.world.proxy import http1
 from corral.world.proxy.dialing import Dialer, secure
 from corral.world.proxy.exchange import Back, carry
 from corral.world.proxy.http1 import Malformed, Request, Response
-from corral.world.proxy.listener import Client, Door, Doorway, Limits, Peer, Refused
+from corral.world.proxy.listener import Client, Doorway, Limits, Peer, ProxyListener, Refused
 from corral.world.proxy.secret import Mask, Secret
 
 BEARER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]*) +(?P<key>\S+)")
@@ -147,7 +147,7 @@ class Provider(Doorway):
         self._limits = limits or Limits()
         self._dialer = dialer or Dialer(seconds=self._limits.connect_seconds)
         self.trouble: str | None = None  #: why the provider cannot be reached, if the last request found it so
-        super().__init__(Door(listener, self._answer, self._limits, gateway="the model's provider"))
+        super().__init__(ProxyListener(listener, self._answer, self._limits, gateway="the model's provider"))
 
     async def _answer(self, client: Client) -> None:
         request = await client.request(self._limits.head_seconds)

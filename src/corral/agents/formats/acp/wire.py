@@ -144,7 +144,7 @@ class Piece(Struct):
     path: str = ""
 
 
-class Place(Struct):
+class Location(Struct):
     path: str = ""
 
 
@@ -174,7 +174,7 @@ class Update(Camel):
     status: str | None = None
     raw_input: Raw = Raw(b"")
     raw_output: Raw = Raw(b"")
-    locations: list[Place] | None = None
+    locations: list[Location] | None = None
     entries: list[PlanStep] = field(default_factory=list[PlanStep])
     cost: Money | None = None
     used: object = None

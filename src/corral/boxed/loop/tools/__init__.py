@@ -12,7 +12,7 @@ from msgspec import Struct
 from corral.boxed.loop.programs import shorten
 from corral.boxed.loop.tools import files, git, packages, shell, testing
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 __all__ = ["Tool", "Toolbox"]
 
@@ -22,7 +22,7 @@ class Tool(Struct, frozen=True):
 
     name: str
     arguments: type[Struct]
-    do: Callable[[Place, Any, int], Result]
+    do: Callable[[Workspace, Any, int], Result]
     shown: str  #: the argument that a person wants to see
     writes: bool = False
 
@@ -56,7 +56,7 @@ TOOLS = (
 class Toolbox:
     """The tools of one workspace."""
 
-    def __init__(self, place: Place, *, most_output: int, read_only: bool = False) -> None:
+    def __init__(self, place: Workspace, *, most_output: int, read_only: bool = False) -> None:
         self._place, self._most = place, most_output
         self.tools = {tool.name: tool for tool in TOOLS if not (read_only and tool.writes)}
 

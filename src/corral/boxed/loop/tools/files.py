@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 MOST_BYTES = 20 << 20
 MOST_LISTED = 1000
@@ -59,7 +59,7 @@ class Search(Struct):
     ignore_case: bool = False
 
 
-def read(place: Place, asked: Read, most: int) -> Result:
+def read(place: Workspace, asked: Read, most: int) -> Result:
     path = place.inside(asked.path)
     if path.is_dir():
         raise Refused(f"{asked.path!r} is a folder: list it")
@@ -85,7 +85,7 @@ def read(place: Place, asked: Read, most: int) -> Result:
     return Result(content={**content, "text": "".join(text)})
 
 
-def write(place: Place, asked: Write, most: int) -> Result:  # noqa: ARG001
+def write(place: Workspace, asked: Write, most: int) -> Result:  # noqa: ARG001
     path = place.to_write(asked.path)
     is_new = not path.exists()
     place.write(path, asked.content)
@@ -94,7 +94,7 @@ def write(place: Place, asked: Write, most: int) -> Result:  # noqa: ARG001
     return Result(content={"path": name, "created": is_new, "lines": lines}, changed=(name,))
 
 
-def edit(place: Place, asked: Edit, most: int) -> Result:  # noqa: ARG001
+def edit(place: Workspace, asked: Edit, most: int) -> Result:  # noqa: ARG001
     path = place.to_write(asked.path)
     text = path.read_bytes().decode(errors="surrogateescape")
     count = text.count(asked.old) if asked.old else 0
@@ -107,12 +107,12 @@ def edit(place: Place, asked: Edit, most: int) -> Result:  # noqa: ARG001
     return Result(content={"path": name, "line": line}, changed=(name,))
 
 
-def list_files(place: Place, asked: List, most: int) -> Result:  # noqa: ARG001
+def list_files(place: Workspace, asked: List, most: int) -> Result:  # noqa: ARG001
     names = _below(place, asked.path)
     return Result(content={"files": names[:MOST_LISTED], "count": len(names), "cut": len(names) > MOST_LISTED})
 
 
-def search(place: Place, asked: Search, most: int) -> Result:
+def search(place: Workspace, asked: Search, most: int) -> Result:
     pattern = re.compile(asked.pattern, re.IGNORECASE if asked.ignore_case else 0)
     found: list[dict[str, object]] = []
     size, cut = 0, False
@@ -144,7 +144,7 @@ def _deadline(seconds: float) -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _below(place: Place, folder: str) -> list[str]:
+def _below(place: Workspace, folder: str) -> list[str]:
     path = place.inside(folder)
     if not path.exists():
         raise Refused(f"{folder!r} does not exist")
@@ -153,7 +153,7 @@ def _below(place: Place, folder: str) -> list[str]:
     return names if start == "." else [name for name in names if name == start or name.startswith(f"{start}/")]
 
 
-def _lines(place: Place, name: str) -> list[str]:
+def _lines(place: Workspace, name: str) -> list[str]:
     try:
         path = place.inside(name)  # a symlink that git keeps may lead anywhere
         if path.stat().st_size > MOST_BYTES:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 LOG_FORMAT = "%H%x1f%an%x1f%aI%x1f%s"
 
@@ -21,7 +21,7 @@ class Git(Struct):
     count: Annotated[int, Meta(description="how many commits of the log", ge=1, le=200)] = 20
 
 
-def git(place: Place, asked: Git, most: int) -> Result:
+def git(place: Workspace, asked: Git, most: int) -> Result:
     match asked.action:
         case "status":
             return _status(place)
@@ -34,7 +34,7 @@ def git(place: Place, asked: Git, most: int) -> Result:
             return _commit(place, asked.message)
 
 
-def _status(place: Place) -> Result:
+def _status(place: Workspace) -> Result:
     ran = place.git("status", "--porcelain=v1", "--branch", "-z", "--no-renames")
     if ran.code != 0:
         return Result.bad(ran.output.strip())
@@ -43,7 +43,7 @@ def _status(place: Place) -> Result:
     return Result(content={"branch": branch.removeprefix("## "), "files": files})
 
 
-def _log(place: Place, asked: Git) -> Result:
+def _log(place: Workspace, asked: Git) -> Result:
     path = place.name(place.inside(asked.path))
     ran = place.git("log", f"--format={LOG_FORMAT}", f"--max-count={asked.count}", "--", path)
     if ran.code != 0:
@@ -53,7 +53,7 @@ def _log(place: Place, asked: Git) -> Result:
     return Result(content={"commits": [dict(zip(names, row, strict=False)) for row in rows]})
 
 
-def _commit(place: Place, message: str) -> Result:
+def _commit(place: Workspace, message: str) -> Result:
     if not message.strip():
         raise Refused("a commit needs a message")
     added = place.git("add", "--all")
@@ -67,6 +67,6 @@ def _commit(place: Place, message: str) -> Result:
     return Result(content={"commit": head, "stat": stat.strip()})
 
 
-def _plain(place: Place, arguments: tuple[str, ...], most: int) -> Result:
+def _plain(place: Workspace, arguments: tuple[str, ...], most: int) -> Result:
     ran = place.git(*arguments, most=most)
     return Result(content={"diff": ran.output, "cut": ran.cut}) if ran.code == 0 else Result.bad(ran.output.strip())

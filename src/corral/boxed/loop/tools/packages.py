@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from corral.boxed.loop.programs import run
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 #: Beginning of a name that no manager takes for an option or a path.
 NAME = re.compile(r"[A-Za-z0-9@][^\s;|&<>`$\\]*|[A-Za-z0-9@][\w.\-\[\],]*\s*[<>=!~^]=?\s*[\w.*]+")
@@ -37,7 +37,7 @@ class Packages(Struct):
     ] = ""
 
 
-def detect(place: Place) -> list[str]:
+def detect(place: Workspace) -> list[str]:
     """List the managers that the workspace's files speak of, the surest first."""
     has = {name for name in ("uv.lock", "package.json", "Cargo.toml", "go.mod") if (place.root / name).is_file()}
     python = any((place.root / name).is_file() for name in ("pyproject.toml", "requirements.txt", "setup.py"))
@@ -48,7 +48,7 @@ def detect(place: Place) -> list[str]:
     return found + [manager for manager, file in pairs if file in has]
 
 
-def packages(place: Place, asked: Packages, most: int) -> Result:
+def packages(place: Workspace, asked: Packages, most: int) -> Result:
     found = detect(place)
     manager = asked.manager or (found[0] if found else "")
     if not manager:
@@ -61,7 +61,7 @@ def packages(place: Place, asked: Packages, most: int) -> Result:
     return Result(ok=ran.code == 0, content={**content, "output": ran.output})
 
 
-def command(place: Place, manager: str, asked: Packages) -> list[str]:
+def command(place: Workspace, manager: str, asked: Packages) -> list[str]:
     """Return the command that does what is asked; packages are names, never options."""
     install, add = COMMANDS[manager]
     if asked.action == "add":
@@ -75,7 +75,7 @@ def command(place: Place, manager: str, asked: Packages) -> list[str]:
     return [*install, *(("-r", "requirements.txt") if declared else ("-e", "."))]
 
 
-def _declare(place: Place, names: list[str]) -> None:
+def _declare(place: Workspace, names: list[str]) -> None:
     """Add to requirements.txt what pip itself only installs."""
     path = place.to_write("requirements.txt")
     if path.is_file():

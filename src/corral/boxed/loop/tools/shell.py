@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from corral.boxed.loop.programs import run
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place
+from corral.boxed.loop.workspace import Workspace
 
 
 class Bash(Struct):
@@ -18,7 +18,7 @@ class Bash(Struct):
     timeout_seconds: Annotated[float, Meta(description="after which it is ended", gt=0, le=3600)] = 120.0
 
 
-def bash(place: Place, asked: Bash, most: int) -> Result:
+def bash(place: Workspace, asked: Bash, most: int) -> Result:
     ran = run(["bash", "-c", asked.command], place.root, timeout=asked.timeout_seconds, most=most)
     content = {"exit_code": ran.code, "output": ran.output, "seconds": ran.seconds, "timed_out": ran.timed_out}
     return Result(ok=ran.code == 0, content=content)

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from corral.boxed.loop.programs import run
 from corral.boxed.loop.tools import counts
 from corral.boxed.loop.tools.result import Result
-from corral.boxed.loop.workspace import Place, Refused
+from corral.boxed.loop.workspace import Refused, Workspace
 
 Runner = Literal["pytest", "unittest", "npm", "cargo", "go"]
 Choice = Literal["pytest", "unittest", "npm", "cargo", "go", ""]
@@ -31,7 +31,7 @@ class Test(Struct):
     timeout_seconds: Annotated[float, Meta(description="after which it is ended", gt=0, le=3600)] = 900.0
 
 
-def detect(place: Place) -> list[Runner]:
+def detect(place: Workspace) -> list[Runner]:
     """List the runners that fit the workspace, the surest first."""
     root = place.root
     found: list[Runner] = []
@@ -49,7 +49,7 @@ def detect(place: Place) -> list[Runner]:
     return found
 
 
-def test(place: Place, asked: Test, most: int) -> Result:
+def test(place: Workspace, asked: Test, most: int) -> Result:
     found = detect(place)
     runner = asked.runner or (found[0] if found else "")
     if not runner:
@@ -90,5 +90,5 @@ def _npm_test(text: str) -> bool:
         return False
 
 
-def _text(place: Place, name: str) -> str:
+def _text(place: Workspace, name: str) -> str:
     return place.inside(name).read_text(encoding="utf-8", errors="replace")

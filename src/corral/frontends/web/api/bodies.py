@@ -114,7 +114,7 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Text
 
 
-class Landing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MergeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to merge; the names are those of `corral merge`."""
 
     strategy: Strategy = "auto"

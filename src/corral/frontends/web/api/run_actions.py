@@ -14,7 +14,7 @@ from corral.engine.merge import pick_files
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import Choice, Landing, OfNode, Steer
+from corral.frontends.web.api.bodies import Choice, MergeBody, OfNode, Steer
 from corral.frontends.web.api.rows import Told
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, Runner
@@ -162,22 +162,24 @@ async def receipt(run: str, site: Here, _: Reader, attempt: Attempt = None) -> R
 # --- keep or take back
 
 
-@router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(Landing, required=False))
+@router.post("/runs/{run}/merge/preview", responses=gives(Preview), openapi_extra=takes(MergeBody, required=False))
 async def preview(run: str, request: Request, site: Here, _: Reader) -> Response:
     """Say what a merge would do; nothing is changed."""
     return answer(
-        await site.engine.merges.preview(_request(site.engine.find(run), await body(request, Landing, required=False)))
+        await site.engine.merges.preview(
+            _request(site.engine.find(run), await body(request, MergeBody, required=False))
+        )
     )
 
 
 @router.post(
     "/runs/{run}/merge",
     responses={**gives(Run), **gives(Run, 409, "In conflict: nothing was moved; the run document names the files.")},
-    openapi_extra=takes(Landing, required=False),
+    openapi_extra=takes(MergeBody, required=False),
 )
 async def merge(run: str, request: Request, site: Here, caller: Lander) -> Response:
     """Land the work of a run. A conflict moves nothing and is answered with 409 and the run document."""
-    name, wanted = site.engine.find(run), await body(request, Landing, required=False)
+    name, wanted = site.engine.find(run), await body(request, MergeBody, required=False)
     if wanted.resolve_with is not None:
         caller.needs("run")
     record = await site.engine.merges.merge(_request(name, wanted), _unsaid)
@@ -199,7 +201,7 @@ async def undo(run: str, site: Here, _: Lander) -> Response:
     return answer(site.engine.show(name))
 
 
-def _request(run: str, wanted: Landing) -> MergeRequest:
+def _request(run: str, wanted: MergeBody) -> MergeRequest:
     policy.branch(wanted.into)
     policy.relative((*wanted.take, *wanted.resolve))
     return MergeRequest(

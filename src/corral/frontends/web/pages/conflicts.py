@@ -19,7 +19,7 @@ from corral.frontends.web.auth import Lander, Reader, form
 from corral.frontends.web.pages import diff_html, frame
 from corral.frontends.web.pages.merge import place_of
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.running_merges import Landing
+from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN
 from corral.model.errors import CorralError
 from corral.model.merge import ConflictedFile, Conflicts, MergeRequest, Version
@@ -124,7 +124,7 @@ async def abort(run: str, site: Here, caller: Lander) -> Response:
     return frame.go_to(f"/runs/{document.run}/merge")
 
 
-def _settling(site: Site, run: str) -> Landing | None:
+def _settling(site: Site, run: str) -> RunningMerge | None:
     """Return what an agent does, or did, about the conflicts of a run."""
     landing = site.landings.of(run)
     return landing if landing and landing.agent else None

@@ -20,7 +20,7 @@ from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.frontends.web.running_merges import Landing
+from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN, Run
 from corral.model.errors import CorralError
 from corral.model.merge import STRATEGIES, MergeRequest, Preview, Strategy, Take
@@ -96,7 +96,7 @@ async def going(run: str, request: Request, site: Here, caller: Reader) -> Respo
     return frame.show(request, caller, "_landing.html", run=document, landing=landing)
 
 
-def place_of(run: str, landing: Landing | None) -> str:
+def place_of(run: str, landing: RunningMerge | None) -> str:
     """Return the screen that shows what came of a merge."""
     return f"/runs/{run}/conflicts" if landing and landing.state == "conflict" else f"/runs/{run}/merge"
 

@@ -11,7 +11,7 @@ from corral.model.evidence import Doubt
 from corral.rules.checks.steering import python_doubts, python_objects, roles, text_doubts, text_patterns
 from corral.rules.checks.steering.change import Change, Contents, Key
 from corral.rules.checks.steering.recipes import is_shell
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 from corral.rules.scope import globs
 
 IGNORES = ".gitignore"
@@ -21,7 +21,7 @@ WRAPPER = re.compile(r"(?m)^\s*(?:(?:async\s+)?with\s+|@)([^\n#]{1,300})")
 MOST_BYTES, LARGEST = 2_000_000, 300_000  #: of product code that is looked at: in all, and of one file
 
 
-def more_for_doubts(work: Work) -> list[Key]:
+def more_for_doubts(work: CheckedWork) -> list[Key]:
     """Return what else must be read to find doubts, once the product's own code is known."""
     if work.added and IGNORES in work.base:
         work.text("base", IGNORES)

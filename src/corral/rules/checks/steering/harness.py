@@ -17,7 +17,7 @@ from corral.rules.checks.steering.product_use import loaded_by_product
 from corral.rules.checks.steering.programs import Program
 from corral.rules.checks.steering.renames import removed_modules, renames
 from corral.rules.checks.steering.test_use import used_by_tests
-from corral.rules.checks.steering.work import MOST_TESTS, Work
+from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
 
 #: What only helpers of tests import, by the endings of their files.
 NODE_SUPPORT = r"(?:require\(|from\s+)['\"](?:node:test|vitest|@jest/globals|chai|mocha)['\"]"
@@ -40,7 +40,7 @@ def wanted(
     changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> list[Key]:
     """Return the contents that must be read next to decide; none: it is enough."""
-    work = Work(changes, checks, base_paths, contents)
+    work = CheckedWork(changes, checks, base_paths, contents)
     _Decisions(work, Task(prompt="")).harness()
     missing = [*work.missing] or [key for key in work.product_sources() if key not in contents] or more_for_doubts(work)
     return missing[: max(0, MOST_FILES - len(contents))]
@@ -55,11 +55,11 @@ def harness(
     shadows: Sequence[str] = (),
 ) -> Harness:
     """Decide about every changed file; what `wanted` asked for and is not in `contents` counts as unreadable."""
-    return _Decisions(Work(changes, checks, base_paths, contents), task, shadows).harness()
+    return _Decisions(CheckedWork(changes, checks, base_paths, contents), task, shadows).harness()
 
 
 class _Decisions:
-    def __init__(self, work: Work, task: Task, outside: Collection[str] = ()) -> None:
+    def __init__(self, work: CheckedWork, task: Task, outside: Collection[str] = ()) -> None:
         self._work, self._task, self._outside = work, task, frozenset(outside)
         self._merged: dict[str, bytes] = {}
         self._own = own_tests(work)

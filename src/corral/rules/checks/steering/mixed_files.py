@@ -11,7 +11,7 @@ from msgspec import structs
 from corral.model.evidence import Steered
 from corral.rules.checks.steering import inline, make_text, merge, roles, table
 from corral.rules.checks.steering.change import Change
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
 #: Where the base may have settings of pytest that a new pytest.ini would hide, and how they begin there.
@@ -21,7 +21,7 @@ PYTHONPATH = re.compile(r"(?m)^\s*pythonpath\s*=\s*((?:\[[^\]]*\])|.*(?:\n[ \t]+
 Decision = tuple[Steered | None, bytes | None]  #: None: product; the second: the content of a merged file
 
 
-def mixed(work: Work, change: Change, why: str) -> Decision:
+def mixed(work: CheckedWork, change: Change, why: str) -> Decision:
     """Decide about a file that is merged key by key."""
     path, added = change.path, change.kind == "added"
     out = Steered(path=path, how="removed" if added else "put back", why=why)
@@ -44,7 +44,7 @@ def mixed(work: Work, change: Change, why: str) -> Decision:
     return Steered(path=path, how="merged", why=why), result
 
 
-def _makefile(work: Work, out: Steered, base: bytes, delivered: bytes) -> Decision:
+def _makefile(work: CheckedWork, out: Steered, base: bytes, delivered: bytes) -> Decision:
     """Decide about a changed makefile: new sources in its lines are product, new steps and options are shared."""
     path, before, now = out.path, base.decode(errors="replace"), delivered.decode(errors="replace")
     result = make_text.merged(before, now).encode()
@@ -55,7 +55,7 @@ def _makefile(work: Work, out: Steered, base: bytes, delivered: bytes) -> Decisi
     return (out, None) if merge.same(result, base, path) else (structs.replace(out, how="merged"), result)
 
 
-def _new_files(work: Work, path: str) -> set[str]:
+def _new_files(work: CheckedWork, path: str) -> set[str]:
     """Return product files of the work as a build file may name them: from its folder, or by their last parts."""
     own = [PurePosixPath(each) for each in work.added if roles.role_of(each) == "product"]
     names = {"/".join(each.parts[at:]) for each in own for at in range(len(each.parts))}
@@ -67,7 +67,7 @@ def _is_makefile(path: str) -> bool:
     return "makefile" in name or name.endswith((".mk", ".mak"))
 
 
-def _hides_pytest(work: Work, path: str) -> bool:
+def _hides_pytest(work: CheckedWork, path: str) -> bool:
     """Tell whether a new pytest.ini hides settings of the base, or gives tests another root."""
     if "/" in path:
         return True
@@ -75,7 +75,7 @@ def _hides_pytest(work: Work, path: str) -> bool:
     return any(name in work.base and word in (work.text("base", name) or "") for name, word in places.items())
 
 
-def _brings_fakes(work: Work, content: bytes) -> bool:
+def _brings_fakes(work: CheckedWork, content: bytes) -> bool:
     """Tell whether pytest's `pythonpath` names a folder with new modules that the base has elsewhere, too."""
     found = PYTHONPATH.search(content.decode(errors="replace"))
     for folder in (normpath(word) for word in re.findall(r"[\w./-]+", found[1] if found else "")):
@@ -86,7 +86,7 @@ def _brings_fakes(work: Work, content: bytes) -> bool:
     return False
 
 
-def watched(work: Work, change: Change, why: str) -> Steered | None:
+def watched(work: CheckedWork, change: Change, why: str) -> Steered | None:
     """Decide about a build file: it is put back where lines that concern tests changed."""
     path = change.path
     if change.kind == "deleted":
@@ -109,7 +109,7 @@ def _watched_lines(text: str, base: str, pattern: str = table.WATCHED) -> list[s
     return sorted(make_text.without_new_sources(line, base or text) for line in lines)
 
 
-def with_inline_tests(work: Work, change: Change) -> Decision:
+def with_inline_tests(work: CheckedWork, change: Change) -> Decision:
     """Decide about a product file that may hold tests: the base's come back into it."""
     path = change.path
     if change.kind != "changed" or not path.endswith((".rs", ".py")):
@@ -124,12 +124,12 @@ def with_inline_tests(work: Work, change: Change) -> Decision:
     return Steered(path=path, how="merged", why="existing tests inside a product file"), result
 
 
-def has_doctests(work: Work, path: str) -> bool:
+def has_doctests(work: CheckedWork, path: str) -> bool:
     """Tell a document of the base whose examples the checks run."""
     return _runs_doctests(work) and ">>>" in (work.text("base", path) or "")
 
 
-def _runs_doctests(work: Work) -> bool:
+def _runs_doctests(work: CheckedWork) -> bool:
     if any("doctest" in check for check in work.checks) or "doctest" in work.programs.tools:
         return True
     names = [name for name in ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini") if name in work.base]

@@ -12,7 +12,7 @@ from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.change import Change, Contents
 from corral.rules.checks.steering.programs import TEST_PROGRAMS, Target
 from corral.rules.checks.steering.recipes import RECIPES, defines
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 #: Which files a test program runs, by their endings.
 LANGUAGES = {
@@ -30,7 +30,7 @@ class OwnTests(Struct, frozen=True):
     kept: frozenset[str] = frozenset()
 
 
-def own_tests(work: Work) -> OwnTests:
+def own_tests(work: CheckedWork) -> OwnTests:
     new = {each.path for each in work.changes if each.kind == "added" and roles.role_of(each.path) == "test"}
     checks: list[str] = []
     kept: set[str] = set()
@@ -51,7 +51,7 @@ def own_tests(work: Work) -> OwnTests:
     return OwnTests(tuple(checks), frozenset(kept))
 
 
-def _others(work: Work, check: str, programs: Collection[str], asked: Collection[str]) -> set[str]:
+def _others(work: CheckedWork, check: str, programs: Collection[str], asked: Collection[str]) -> set[str]:
     """Return what else decides about a check, besides the tests it is asked to run."""
     deciding = {each for each in work.programs.deciding[check] if each not in programs}
     tools = {each for each in deciding if each[1:] in TEST_PROGRAMS or STARTERS.match(each)}
@@ -67,7 +67,7 @@ def scripts(
     changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> dict[str, list[str]]:
     """Return by check the texts of the scripts and command files of the base that it runs."""
-    work = Work(changes, checks, base_paths, contents)
+    work = CheckedWork(changes, checks, base_paths, contents)
     found: dict[str, list[str]] = {}
     for check in checks:
         paths = {each.path for each in work.programs.files if each.check == check}
@@ -76,30 +76,30 @@ def scripts(
     return found
 
 
-def is_new_target(work: Work, target: Target) -> bool:
+def is_new_target(work: CheckedWork, target: Target) -> bool:
     """Tell whether a check asks for a target or script that the base does not define."""
     files = order_files(target) | {each.path for each in work.programs.files if each.sourced}  # what those include
     return not any(defines(name, work.text("base", name) or "", target.name) for name in sorted(files & work.base))
 
 
-def _asks_new_target(work: Work, check: str) -> bool:
+def _asks_new_target(work: CheckedWork, check: str) -> bool:
     targets = [each for each in work.programs.targets if each.check == check]
     return bool(targets) and all(is_new_target(work, each) for each in targets)
 
 
-def _is_new(work: Work, path: str) -> bool:
+def _is_new(work: CheckedWork, path: str) -> bool:
     folder = f"{path}/"
     return path not in work.base and not any(each.startswith(folder) for each in work.base)
 
 
-def _has_tests(work: Work, check: str) -> bool:
+def _has_tests(work: CheckedWork, check: str) -> bool:
     """Tell whether the base has a test that a check may run; where its test program is not known, it has."""
     tools = {each.removeprefix("$") for each in work.programs.deciding[check]} | work.programs.tools
     endings = tuple(ending for tool in tools for ending in LANGUAGES.get(tool, ()))
     return not endings or any(path.endswith(endings) and roles.is_test(path) for path in work.base)
 
 
-def decided_by_product(work: Work, steered: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def decided_by_product(work: CheckedWork, steered: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the checks that rest on nothing but product files' exit codes, and all such files."""
     changed = {each.path for each in work.changes if each.kind != "deleted" and each.path not in steered}
     programs = [each for each in work.programs.files if not each.depth and not each.judged and not each.judges]

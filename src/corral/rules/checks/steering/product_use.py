@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 
 
-def loaded_by_product(work: Work, path: str) -> bool:
+def loaded_by_product(work: CheckedWork, path: str) -> bool:
     """Tell whether a changed file of the product imports an added one."""
     pattern = import_of(path)
     if pattern is None:

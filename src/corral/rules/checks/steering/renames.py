@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from corral.model.flow import Task
 from corral.rules.checks.steering import moves, roles
 from corral.rules.checks.steering.change import Change
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 MOVE = re.compile(r"(?i)\b(mov|renam|relocat|put|mv\b|transfer|reorgani|nest|pull|push)")
 WORDS = re.compile(r"[\w.-]*\w")
@@ -27,7 +27,7 @@ class Renames(Struct):
     renamed: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def renames(work: Work, task: Task) -> Renames:
+def renames(work: CheckedWork, task: Task) -> Renames:
     found = Renames()
     tests = [each for each in work.changes if _may_follow(each)]
     old = [each.path for each in tests if each.kind == "deleted"]
@@ -62,7 +62,7 @@ def _sources(path: str, old: Sequence[str], named: Mapping[str, Sequence[str]], 
 
 
 def _adapted(
-    work: Work, task: Task, paths: tuple[str, str], gone: Collection[str], known: Collection[str]
+    work: CheckedWork, task: Task, paths: tuple[str, str], gone: Collection[str], known: Collection[str]
 ) -> moves.Adapted | None:
     old, new = paths
     before, after = work.text("base", old), work.text("delivered", new)
@@ -74,7 +74,7 @@ def _adapted(
     return how if moved or moves.asked_for(how, task.prompt, gone, known) else None
 
 
-def _folder_moved(work: Work, task: Task, old: PurePosixPath, new: PurePosixPath) -> bool:
+def _folder_moved(work: CheckedWork, task: Task, old: PurePosixPath, new: PurePosixPath) -> bool:
     """Tell whether the task moves a folder, its code and its tests together: it names where it lies then."""
     if old.name != new.name or not MOVE.search(task.prompt):
         return False
@@ -86,13 +86,13 @@ def _folder_moved(work: Work, task: Task, old: PurePosixPath, new: PurePosixPath
     return together and bool(beside) and not beside & work.delivered and bool(brought & {*WORDS.findall(task.prompt)})
 
 
-def _known(work: Work) -> set[str]:
+def _known(work: CheckedWork) -> set[str]:
     paths = [PurePosixPath(path) for path in work.delivered]
     return {part for path in paths for part in (*path.parts[:-1], path.stem)}
 
 
 @functools.lru_cache(2)
-def removed_modules(work: Work) -> set[str]:
+def removed_modules(work: CheckedWork) -> set[str]:
     """Return names of modules and packages that the work took away."""
     left = {part for path in work.delivered for part in PurePosixPath(path).parts[:-1]}
     product = [each.path for each in work.changes if each.kind == "deleted" and roles.role_of(each.path) == "product"]

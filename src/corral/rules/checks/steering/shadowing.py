@@ -9,10 +9,10 @@ from posixpath import normpath
 from corral.model.evidence import Steered
 from corral.rules.checks.steering import module_text, roles, table
 from corral.rules.checks.steering.programs import COMMON_PROGRAMS
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 
-def shadowed(work: Work, path: str, outside: Collection[str]) -> str | None:
+def shadowed(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:
     """Return what an added file shadows; `outside`: modules that the base's run found outside of the repository."""
     name = PurePosixPath(path).name
     if runner := roles.shadows_runner(path, work.packages):
@@ -22,7 +22,7 @@ def shadowed(work: Work, path: str, outside: Collection[str]) -> str | None:
     return _module_of_outside(work, path, outside) or _hidden_test(work, path)
 
 
-def _module_of_outside(work: Work, path: str, outside: Collection[str]) -> str | None:
+def _module_of_outside(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:
     folder = path.rpartition("/")[0]
     module = roles.module_of(path)
     if module in outside and folder not in work.packages:
@@ -33,7 +33,7 @@ def _module_of_outside(work: Work, path: str, outside: Collection[str]) -> str |
     return None
 
 
-def _hidden_test(work: Work, path: str) -> str | None:
+def _hidden_test(work: CheckedWork, path: str) -> str | None:
     """Return a test or helper of the base that Python no longer finds: packages and libraries come before .py files."""
     folder, _, file = path.rpartition("/")
     module = roles.module_of(path)
@@ -43,13 +43,13 @@ def _hidden_test(work: Work, path: str) -> str | None:
     return hidden if hidden in work.base and roles.role_of(hidden) in ("test", "runner", "data") else None
 
 
-def hidden_target(work: Work, path: str) -> str | None:
+def hidden_target(work: CheckedWork, path: str) -> str | None:
     """Return a target of make that an added file of that name makes up to date."""
     targets = [each for each in work.programs.targets if each.tool == "make" and path in work.added]
     return next((each.name for each in targets if normpath(f"{each.folder}/{each.name}") == path), None)
 
 
-def in_the_way(work: Work, steered: Sequence[Steered]) -> list[Steered]:
+def in_the_way(work: CheckedWork, steered: Sequence[Steered]) -> list[Steered]:
     """Return added files that lie where a file that is put back must stand, as a link in place of a folder does."""
     back = {each.path for each in steered if each.how == "put back"}
     above = {str(parent): path for path in back for parent in PurePosixPath(path).parents}
@@ -61,7 +61,7 @@ def in_the_way(work: Work, steered: Sequence[Steered]) -> list[Steered]:
     return found
 
 
-def installed(work: Work, path: str) -> str | None:
+def installed(work: CheckedWork, path: str) -> str | None:
     """Return the package that an added file below node_modules shadows; a package that nobody knew is product."""
     words = path[path.lower().rindex("node_modules/") + len("node_modules/") :].split("/")
     package = "/".join(words[:2]) if words[0].startswith("@") else words[0]
@@ -72,7 +72,7 @@ def installed(work: Work, path: str) -> str | None:
     return package if known else None
 
 
-def vendored(work: Work) -> bool:
+def vendored(work: CheckedWork) -> bool:
     """Tell whether the work brings a copy of a Go module that the base finds elsewhere."""
     if "go.mod" not in work.base or any(path.startswith("vendor/") for path in work.base):
         return False

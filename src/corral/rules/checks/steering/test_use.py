@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from corral.rules.checks.steering import roles, table
 from corral.rules.checks.steering.product_use import import_of
 from corral.rules.checks.steering.recipes import is_shell
-from corral.rules.checks.steering.work import Work
+from corral.rules.checks.steering.work import CheckedWork
 
 #: What makes a Python module a helper of tests.
 JUDGES = re.compile(
@@ -29,14 +29,14 @@ PLUGINS = re.compile(r"pytest_plugins\s*=\s*([^\n]*(?:\n[^\n]*[\"'][^\n]*){0,20}
 DEEP = re.compile(r"rglob|walk|\*\*|recursive")
 
 
-def used_by_tests(work: Work, path: str) -> str:
+def used_by_tests(work: CheckedWork, path: str) -> str:
     """Say what a changed file of the product is to the tests of the base; nothing where it is no more than product."""
     if not roles.is_code(path):
         return table.TEST_READS if _is_read(work, path) else ""
     return table.TEST_HELPER if _is_helper(work, path) else ""
 
 
-def _is_read(work: Work, path: str) -> bool:
+def _is_read(work: CheckedWork, path: str) -> bool:
     """Tell data whose name, or whose folder, stands in a test or in a program that judges."""
     file = PurePosixPath(path)
     folders = {each for each in file.parts[:-1] if not each.startswith(".")}
@@ -46,7 +46,7 @@ def _is_read(work: Work, path: str) -> bool:
     )
 
 
-def _words(work: Work) -> list[tuple[set[str], set[str], bool]]:
+def _words(work: CheckedWork) -> list[tuple[set[str], set[str], bool]]:
     """Return, of each text that judges, its words, what stands in it as a part of a path, and whether it looks deep."""
     changed = {each.path for each in work.changes}
     deciding = [each for each in work.programs.files if not each.judged and (each.judges or not each.depth)]
@@ -63,7 +63,7 @@ def _words(work: Work) -> list[tuple[set[str], set[str], bool]]:
     ]
 
 
-def _is_helper(work: Work, path: str) -> bool:
+def _is_helper(work: CheckedWork, path: str) -> bool:
     """Tell a module that tests import in order to judge, by its name and by what it holds at the base."""
     file = PurePosixPath(path)
     texts = work.test_texts
@@ -85,7 +85,7 @@ def _is_plugin(file: PurePosixPath, text: str) -> bool:
     return any(f'"{dotted}"' in found or f"'{dotted}'" in found for found in PLUGINS.findall(text))
 
 
-def _imports_another(work: Work, path: str, text: str) -> bool:
+def _imports_another(work: CheckedWork, path: str, text: str) -> bool:
     """Tell whether a test tries something else than this file: then it judges with it."""
     if path.endswith(".go"):  # its own package needs no import
         return True
@@ -93,7 +93,7 @@ def _imports_another(work: Work, path: str, text: str) -> bool:
     return any(pattern.search(text) for other, pattern in others.items() if other != path)
 
 
-def _imports(work: Work) -> dict[str, re.Pattern[str]]:
+def _imports(work: CheckedWork) -> dict[str, re.Pattern[str]]:
     files = [path for path in sorted(work.base) if roles.is_code(path) and roles.role_of(path) == "product"]
     found = {path: import_of(path) for path in files[:200]}
     return {path: pattern for path, pattern in found.items() if pattern is not None}

@@ -14,7 +14,7 @@ MOST_TESTS = 40  #: read to find out what they use
 Made = TypeVar("Made")
 
 
-class Work:
+class CheckedWork:
     """The changed paths of a work, and what was read of them; `missing` is what should be read as well."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Work:
         ]
         return [text for path in tests[:MOST_TESTS] if (text := self.text("base", path))]
 
-    def remembered(self, name: str, make: Callable[[Work], Made]) -> Made:
+    def remembered(self, name: str, make: Callable[[CheckedWork], Made]) -> Made:
         """Return what was made of this work before, or make it."""
         if name not in self._remembered:
             self._remembered[name] = make(self)
