@@ -91,10 +91,59 @@ def test_a_flow_says_where(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> 
 
 
 def test_what_was_not_seen_before_is_hinted_at_after(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
-    check = f'TOOL="{elsewhere.tool}"; $TOOL'
+    check = f"TOOL=$(echo {elsewhere.tool}); $TOOL"
     outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--check", check)
     assert outcome.attempt["error"]["class"] == "check_failed", outcome
     assert "--read PATH" in outcome.attempt["error"]["hint"]
-    corral.agent("other", f'TOOL="{elsewhere.tool}"; $TOOL')
+    corral.agent("other", f"TOOL=$(echo {elsewhere.tool}); $TOOL")
     outcome = corral.run(repo, "t", "--agent", "other", "--retries", "0")
     assert "--read PATH" in outcome.attempt["error"]["hint"], outcome
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "if true; then {0.tool}; fi",
+        "PATH={0.environment}/bin:$PATH tool",
+        "for a in 1 2; do {0.tool} $a; done",
+        "P={0.tool}; $P a",
+        "sh <<E\n{0.tool}\nE\n",
+        "make -f {0.makefile}",
+    ],
+)
+def test_it_is_found_wherever_it_stands_and_nothing_is_paid(
+    corral: Corral, repo: Repo, elsewhere: Elsewhere, check: str
+) -> None:
+    refused = corral.run(repo, "t", "--agent", "mine", "--check", check.format(elsewhere))
+    assert refused.code == 2, refused
+    assert "is on this machine, but not in the box\nhint: show it: --read " in refused.err
+    assert corral("ls", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    "check", ["test -f x || {0.tool}", "find . -name none -exec {0.tool} {{}} +", "if test -f none; then {0.tool}; fi"]
+)
+def test_what_may_be_started_is_warned_of_before_the_start(
+    corral: Corral, repo: Repo, elsewhere: Elsewhere, check: str
+) -> None:
+    outcome = corral("run", "t", "--repo", repo.folder, "--agent", "mine", "--check", check.format(elsewhere))
+    assert outcome.code == 0, outcome
+    warning = f"`{elsewhere.tool}` may be started and is not visible in the box; hint: show it: --read "
+    assert warning in outcome.err
+    assert outcome.err.index(warning) < outcome.err.index("running"), outcome
+
+
+def test_the_second_program_of_an_agent_may_stand_anywhere(corral: Corral, repo: Repo, elsewhere: Elsewhere) -> None:
+    corral.config(f"""[agents.other]\ncommand = ["sh", "-c", "if true; then {elsewhere.tool}; fi"]""")
+    assert corral.run(repo, "t", "--agent", "other").code == 2
+    corral.config(f"""[agents.maybe]\ncommand = ["sh", "-c", "echo x > x || {elsewhere.tool}"]""")
+    outcome = corral("run", "t", "--repo", repo.folder, "--agent", "maybe")
+    assert outcome.code == 0, outcome
+    assert f"the agent `maybe`: `{elsewhere.tool}` may be started and is not visible in the box" in outcome.err
+
+
+def test_a_path_that_is_nowhere_is_refused_with_another_hint(corral: Corral, repo: Repo) -> None:
+    refused = corral.run(repo, "t", "--agent", "mine", "--check", "cat x && /opt/no/such/program")
+    assert refused.code == 2, refused
+    assert "`/opt/no/such/program` does not exist: there is no such program on this machine" in refused.err
+    assert "--read" not in refused.err

@@ -23,5 +23,12 @@ class Elsewhere:
         self.linked.symlink_to(home / "bin" / "own")
         self.own = home / "bin" / "own"
         self.own.write_text("#!/bin/sh\nexit 0\n")
+        self.away = folder / "other"  # has a program of a name that the box has too
+        self.away.mkdir()
+        (self.away / "python3").write_text("#!/bin/sh\nexit 0\n")
+        (self.away / "python3").chmod(0o755)
+        self.makefile = folder / "made" / "Makefile"
+        self.makefile.parent.mkdir()
+        self.makefile.write_text("all:\n\ttrue\n")
         for program in (self.real, self.tool, self.own):
             program.chmod(0o755)

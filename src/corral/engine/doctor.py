@@ -210,7 +210,10 @@ def _sandbox(held: Held) -> Part:
     ok = at_least(held.level, needed)
     found = f"{held.level} ({held.launcher} launcher)"
     if ok and held.level not in ("full", "container"):
-        found += "; memory of a box is counted twice a second, not limited by the kernel: docs/security.md"
+        found += (
+            "; memory of a box is counted twice a second, not limited by the kernel;"
+            " small kernel objects (file locks, epoll entries) are not counted: docs/security.md"
+        )
     if ok:
         return Part(name="sandbox", ok=True, found=found)
     return Part(name="sandbox", ok=False, found=f"{found}, {needed} is asked for: {held.reason}", remedy=held.remedy)

@@ -9,19 +9,17 @@ from pathlib import Path
 
 from corral.config.paths import exists
 from corral.config.settings import Config
-from corral.engine.planning.hidden_programs import changes_path
 from corral.engine.planning.problems import Findings
 from corral.machines.resolved_agent import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest, Untrusted
 from corral.model.flow import AgentChoice, Flow, Node
+from corral.rules.shell import starts
+from corral.rules.shell.builtins import SHELL_ONLY
+from corral.rules.shell.starts import Start
+from corral.rules.shell.state import SEARCH
 from corral.world.sandbox import program_files
-
-SHELL_WORDS = {
-    "!", "{", "(", "[", "[[", ".", ":", "cd", "test", "if", "for", "while", "case", "exit", "set", "export", "true",
-    "false", "echo", "printf", "exec", "eval", "command", "source", "time", "until", "trap", "umask", "unset", "read",
-}  # fmt: skip
 
 
 def agents(flow: Flow, settings: Config, request: Request, findings: Findings) -> None:
@@ -89,13 +87,22 @@ def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None
         raise BadRequest(f"--check {check}: {error}", hint="it is a shell command; mind the quotes") from error
     if not words:
         raise BadRequest("--check is empty", hint='name a command: --check "pytest -q"')
-    first = next((word for word in words if not re.fullmatch(r"\w+=.*", word)), ":")
-    # A command that changes PATH may start what only it finds.
-    plain = re.fullmatch(r"[\w.+-]+", first) and first not in SHELL_WORDS and not changes_path(check)
-    absent = plain and not settings.setup.command and not exists(folder / first)
+    if settings.setup.command or "install" in check:
+        return
+    absent = [each for each in starts.of_text(check).starts if _is_nowhere(each, folder, searched)]
+    for each in absent:
+        same = frozenset(other for other in absent if other.word == each.word)
+        if not starts.of_text(check, same).can_succeed:
+            raise BadRequest(
+                f"--check {check}: there is no program `{each.word}`",
+                hint="install it, activate its environment, or have [workspace] setup install it",
+            )
+
+
+def _is_nowhere(start: Start, folder: Path, searched: str) -> bool:
+    """Tell whether a bare name is no program; what only the command itself finds, or looks for, is left to the run."""
+    is_plain = start.program and start.search == SEARCH and not start.sought and re.fullmatch(r"[\w.+-]+", start.word)
+    if not is_plain or start.word in SHELL_ONLY or exists(folder / start.word):
+        return False
     # One that is on the user's PATH alone is not there in a box: `programs` says so, and how to show it.
-    if absent and not any(program_files.find(first, {"PATH": path}) for path in (searched, os.environ.get("PATH", ""))):
-        raise BadRequest(
-            f"--check {check}: there is no program `{first}`",
-            hint="install it, activate its environment, or have [workspace] setup install it",
-        )
+    return not any(program_files.find(start.word, {"PATH": path}) for path in (searched, os.environ.get("PATH", "")))

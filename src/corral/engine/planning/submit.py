@@ -110,7 +110,7 @@ async def _prepare(
     if level != "none":
         held = await _held(repository, base, hidden_programs.of_workspace(flow, settings))
         around = {name: hidden_programs.surroundings(settings, top, each, held) for name, each in fits.items()}
-        hidden_programs.check(flow, settings, around, findings)
+        notes += hidden_programs.check(flow, settings, around, findings)
         findings.tell()
     rules = await _evidence(request, settings, flow, (state, level), (repository, fits.values()), notes)
     plan = RunPlan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 from corral.model.errors import GitTrouble
@@ -13,18 +14,26 @@ from corral.world.git.repository import Repository
 from corral.world.workspace.checkout import WHO
 
 TRIES = 5
-ANY_CODE = tuple(range(256))
+ANY_CODE = tuple(range(-64, 256))  #: also that a signal ended it
+#: What git says of objects that are missing or damaged.
+GONE = re.compile(
+    rb"(?i)bad object|bad tree|missing|corrupt|could not (read|parse)|unable to (read|parse)|empty|invalid"
+)
+#: What it says when the machine lacks something.
+FOR_A_MOMENT = re.compile(
+    rb"(?i)too many open|memory|permission denied|input/output error|no space|resource|mmap|stale|timed out"
+)
 
 
 async def add_note(repository: Repository, commit: str, notes: str, text: bytes) -> None:
-    """Put a note on a commit, replacing an older one. Notes that git cannot read any more are begun anew."""
+    """Put a note on a commit, replacing an older one. Notes whose objects are gone for good are begun anew."""
     for tries_left in reversed(range(TRIES)):
         older = await _where(repository, notes)
         with incoming_objects.quarantine(repository) as folder:
             try:
                 made = await _made(repository, folder, (commit, notes, text), older)
             except GitTrouble:
-                if not older or await is_whole(repository, older):
+                if not older or not await _is_lost(repository, older, commit):
                     raise
                 await repository.git("update-ref", "-d", notes, older)  # with its reflog
                 older = None
@@ -42,6 +51,18 @@ async def is_whole(repository: Repository, commit: str) -> bool:
     """Tell whether git can read a commit and all its files; its history is not looked at."""
     words = ("rev-list", "--objects", "--quiet", "--max-count=1", commit, "--")
     return (await repository.git(*words, fine=ANY_CODE)).code == 0
+
+
+async def _is_lost(repository: Repository, notes: str, commit: str) -> bool:
+    """Tell whether git says that objects of notes are missing, and not only that it fails just now."""
+    words = ("rev-list", "--objects", "--quiet", "--max-count=1", notes, "--")
+    for _ in range(2):
+        looked = await repository.git(*words, fine=ANY_CODE)
+        if looked.code == 0 or not GONE.search(looked.err) or FOR_A_MOMENT.search(looked.err):
+            return False
+        if not await is_whole(repository, commit):  # then it is not about the notes
+            return False
+    return True
 
 
 async def _made(repository: Repository, folder: Path, what: tuple[str, str, bytes], older: str | None) -> str:
@@ -75,4 +96,4 @@ async def _where(repository: Repository, ref: str) -> str | None:
     """Return where a ref stands, also one that leads to nothing; git is asked only where it is not a file."""
     with contextlib.suppress(OSError):
         return (repository.git_dir / ref).read_text().strip()
-    return await repository.text("rev-parse", "--verify", "--quiet", ref, fine=(0, 1, 128)) or None
+    return await repository.text("rev-parse", "--verify", "--quiet", ref, fine=(0, 1)) or None

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from corral.rules.checks.shell_commands import ASSIGNMENT, REDIRECTIONS, WRAPPERS, Token, tokenize
+from corral.rules.shell.words import ASSIGNMENT, Token, plain, split, tokenize
+from corral.rules.shell.wrappers import WRAPPERS
 
 #: Programs that start another one: what stands before the program, apart from options.
 RUN_WORDS: dict[str, tuple[str, ...]] = {
@@ -29,8 +30,8 @@ def pipelines(text: str) -> list[list[list[str]]]:
         tokens = tokenize(line)
         if tokens is None:
             tokens = [Token(word) for word in line.split()]
-        for pipeline in _split(tokens, SEPARATORS):
-            stages = [_words(stage) for stage in _split(pipeline, {"|", "|&"})]
+        for pipeline in split(tokens, SEPARATORS):
+            stages = [_words(stage) for stage in split(pipeline, {"|", "|&"})]
             while len(stages) > 1 and stages[-1][:1] and stages[-1][0] in PASS_ON:
                 stages.pop()
             found.append(stages)
@@ -77,28 +78,8 @@ def _logical_lines(text: str) -> list[str]:
     return text.splitlines()
 
 
-def _split(tokens: Sequence[Token], at: set[str]) -> list[list[Token]]:
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.operator and token.text in at:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [part for part in parts if part]
-
-
 def _words(tokens: Sequence[Token]) -> list[str]:
-    words: list[str] = []
-    skip = False
-    for token in tokens:
-        if token.operator:
-            skip = token.text in REDIRECTIONS
-            if skip and words and words[-1].isdigit():
-                words.pop()
-        elif skip:
-            skip = False
-        else:
-            words.append(token.text)
+    words = [token.text for token in plain(tokens)]
     while words and words[0] in ("if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time"):
         words.pop(0)
     return words

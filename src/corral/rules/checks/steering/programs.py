@@ -10,9 +10,9 @@ from posixpath import normpath
 
 from msgspec import Struct, field, structs
 
-from corral.rules.checks.shell_commands import SHELLS
 from corral.rules.checks.steering.command_words import pipelines, unwrapped, without_substitutions
 from corral.rules.checks.steering.recipes import INCLUDES, LOADS_ENV, RECIPES, is_settings, is_shell, recipe_lines
+from corral.rules.shell.wrappers import SHELLS
 
 DEEPEST = 6
 LONGEST_SCRIPT = 50_000  #: characters of a script that are read
