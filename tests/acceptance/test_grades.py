@@ -42,7 +42,9 @@ def judged(corral: Corral, script: str, *arguments: str, files: dict[str, str] |
     return corral.run(repo, "fix double", "--agent", "mine", "--retries", "0", *(arguments or ("--check", UNITTEST)))
 
 
-def test_a_source_only_change_is_checked_twice_in_all(corral: Corral, counted: tuple[list[str], Path]) -> None:
+def test_a_source_only_change_is_checked_at_the_base_and_with_altered_tests(
+    corral: Corral, counted: tuple[list[str], Path]
+) -> None:
     options, count = counted
     outcome = judged(corral, FIX, *options)
     assert outcome.code == 0, outcome
@@ -51,8 +53,11 @@ def test_a_source_only_change_is_checked_twice_in_all(corral: Corral, counted: t
         "reasons": ["fails at the base, passes here: 1 test fixed"],
     }
     assert outcome.json["nodes"][0]["evidence"]["grade"] == "proven"
-    assert count.read_text().count("x") == 2
-    assert any("its checks also ran at the base" in str(event) for event in corral.events("@last"))
+    assert count.read_text().count("x") == 3
+    assert any(
+        "its checks also ran at the base; with one altered test, which must fail" in str(event)
+        for event in corral.events("@last")
+    )
 
 
 @pytest.mark.slow
@@ -63,7 +68,7 @@ def test_a_race_checks_the_base_once(corral: Corral, counted: tuple[list[str], P
     agents = ",".join(f"a{place}" for place in range(4))
     outcome = corral.run(corral.repo(files=FILES), "fix double", "--agent", agents, "--retries", "0", *options)
     assert outcome.code == 0, outcome
-    assert count.read_text().count("x") == 5
+    assert count.read_text().count("x") == 9  # each rival twice: as it is, and with altered tests
 
 
 def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
@@ -73,7 +78,7 @@ def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
     new = "cat > tests/test_more.py <<'END'\nimport unittest\nclass More(unittest.TestCase):\n    def test_more(self): pass\nEND\n"
     outcome = judged(corral, FIX + new, *options)
     assert outcome.attempt["evidence"]["grade"] == "proven", outcome
-    assert count.read_text().count("x") == 3
+    assert count.read_text().count("x") == 4
     assert "tests/test_more.py" in Repo(Path(outcome.json["repo"])).files(outcome.attempt["commit"])
 
 

@@ -1,6 +1,7 @@
 """The table of cheats: every attempt leaves the bug in and makes the check pass."""
 
 from tests.evidence import (
+    cheats_altered,
     cheats_commands,
     cheats_compiled,
     cheats_last,
@@ -25,6 +26,7 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_more,
         cheats_last,
         cheats_red,
+        cheats_altered,
     )
     for case in part.CHEATS
 )

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from corral.attempt.proof.tree_runs import HOSTS as BESIDE
 from corral.attempt.repositories import repository_of
 from corral.machines import collect_work
-from corral.machines.host import Host
+from corral.machines.host import Host, beside_name
 from corral.model import AttemptRecord, RunPlan
 from corral.world import process_identity
 from corral.world.workspace import checkout
@@ -19,7 +20,8 @@ async def end_left(state: Path, plan: RunPlan, records: Sequence[AttemptRecord])
     left = [record for record in records if process_identity.any_left(record.attempt.id)]
     await asyncio.gather(*(_keep(state, plan, record) for record in left if record.phase == "working"))
     for record in records:
-        process_identity.sweep(record.attempt.id)
+        for name in (record.attempt.id, *(beside_name(record.attempt.id, each) for each in BESIDE)):
+            process_identity.sweep(name)
     return [record.attempt.id for record in left]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from corral.frontends.columns import one_line, printable, table
-from corral.model import Attempt, Doubt, EvidenceRun, Steered, TestChange
+from corral.model import AlteredTests, Attempt, Doubt, EvidenceRun, Steered, TestChange
 from corral.model.flow import agent_and_model
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ TREES = {
     "harness": "the work with the base's own tests and settings of tests",
     "allowed": "the same, with the files that the task lets change",
     "control": "the base with these files alone: there the checks must fail",
+    "altered": "the work with other expected values in its tests: there these must fail",
     "held-out": "that, with the held-out files",
     "held-out base": "the base with the held-out files",
 }
@@ -51,6 +52,8 @@ def lines(found: EvidenceView) -> list[str]:
     told += _section("runs", table(HEAD, [_run(each) for each in found.runs]) if found.runs else [])
     for each in (change for change in found.tests if _says_something(change)):
         told += _section(f"tests of `{printable(each.command)}`", _tests(each))
+    for each in found.altered:
+        told += _section(f"altered tests of `{printable(each.command)}`, which must fail", _altered(each))
     told += _section("files that steer tests", _steered(found.steered))
     told += _section("doubts", [_doubt(each) for each in found.doubts[:MOST_SHOWN]])
     told += _section("checks were also run", [printable(note) for note in found.notes])
@@ -87,6 +90,12 @@ def _tests(each: TestChange) -> list[str]:
         rows += [f"{word:<8} {printable(name)}" for name in names[:MOST_SHOWN]]
         rows += [f"{word:<8} and {len(names) - MOST_SHOWN} more"] if len(names) > MOST_SHOWN else []
     return rows
+
+
+def _altered(each: AlteredTests) -> list[str]:
+    passed = {*each.unnoticed}
+    rows = [f"{'PASSED' if name in passed else 'failed':<8} {printable(name)}" for name in each.names[:MOST_SHOWN]]
+    return [*rows, f"and {each.count - MOST_SHOWN} more"] if each.count > MOST_SHOWN else rows
 
 
 def _doubt(each: Doubt) -> str:

@@ -97,6 +97,17 @@ class Host:
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
 
+    def beside(self, name: str, time_limit_seconds: float | None = None) -> Host:
+        """Return a host for checks that run beside this one's, as another user: the end of one is not the other's."""
+        task = self.task
+        if time_limit_seconds is not None:
+            task = structs.replace(task, timeout_seconds=time_limit_seconds)
+        other = Host(self.plan, task, self.repository, self.state, beside_name(self.attempt, name))
+        other.base, other.stop, other.logs, other.redactor = self.base, self.stop, self.logs, self.redactor
+        other.boxes = Boxes(self.level, other.attempt, self.stop)
+        other.boxes.fitted = self.boxes.fitted
+        return other
+
     # --- the workspace
 
     @contextlib.asynccontextmanager
@@ -374,6 +385,10 @@ def _equipped(
     url = network.offer(tools.token, tools.answer)
     server, shown = dressed.toolbox(url, tools.token.reveal())
     return structs.replace(task, mcp=(*task.mcp, server)), shown
+
+
+def beside_name(attempt: str, name: str) -> str:
+    return f"{attempt}-{name}"
 
 
 def _quoted(value: str) -> str:

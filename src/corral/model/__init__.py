@@ -2,6 +2,7 @@
 
 from corral.model.evidence import (
     GRADES,
+    AlteredTests,
     Doubt,
     Evidence,
     EvidenceDetail,
@@ -55,6 +56,7 @@ __all__ = [
     "NOT_STARTED_HINT",
     "OPEN",
     "YES_NO",
+    "AlteredTests",
     "Attempt",
     "AttemptRecord",
     "CheckResult",

@@ -12,7 +12,7 @@ Grade = Literal["held-out", "proven", "unharmed", "unchecked", "doubtful"]
 GRADES: tuple[Grade, ...] = get_args(Grade)  #: the best first
 
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]  #: failed: also a test that ended with an error
-Tree = Literal["delivered", "base", "harness", "allowed", "control", "held-out", "held-out base"]
+Tree = Literal["delivered", "base", "harness", "allowed", "control", "altered", "held-out", "held-out base"]
 How = Literal["put back", "removed", "merged", "new test", "allowed"]
 
 MOST_TESTS = 20_000  #: kept of one check
@@ -92,6 +92,15 @@ class TestChange(Struct, frozen=True, kw_only=True):
     added: int = 0  #: tests of the work itself
 
 
+class AlteredTests(Struct, frozen=True, kw_only=True):
+    """Tests of the base that one check ran with other expected values: they must fail."""
+
+    command: str
+    names: tuple[str, ...] = ()  #: of tests by id, of scripts by path
+    count: int = 0
+    unnoticed: tuple[str, ...] = ()  #: those that pass all the same
+
+
 class Evidence(Struct, frozen=True, kw_only=True):
     """The grade of a result, in one word and its reasons; part of the run document."""
 
@@ -119,6 +128,7 @@ class EvidenceDetail(Struct, frozen=True, kw_only=True):
     trees: dict[Tree, str] = field(default_factory=dict[Tree, str])  #: tree hashes
     runs: tuple[EvidenceRun, ...] = ()
     tests: tuple[TestChange, ...] = ()
+    altered: tuple[AlteredTests, ...] = ()
     steered: tuple[Steered, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()  #: what was not done, and why

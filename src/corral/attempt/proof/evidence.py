@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import held_out, trees
+from corral.attempt.proof import altering, held_out, trees
 from corral.attempt.proof.tree_runs import TreeRuns, results_of, unexplained, unheard, with_results
 from corral.attempt.proof.trees import Looked
 from corral.machines.host import Host
@@ -52,7 +52,7 @@ class Evidence:
             await trees.let_go(self._host, self._made)
 
     async def _prove(self, commit: str | None, base: str | None) -> Proof:
-        delivered = await self._trees.suite("delivered", commit, lambda result: self._emit(Checked(result)))
+        delivered, before = await self._here_and_before(commit, base)
         if self._host.stop.is_set():
             return self._proof(results_of(delivered))
         if commit == base:  # nothing was changed: this is the base
@@ -60,9 +60,6 @@ class Evidence:
                 delivered, [failures.against(each.result, failures.sighting(each.result)) for each in delivered]
             )
             return self._unchanged([failures.judged_by_chance(each.result) for each in now])
-        # Without a commit to start from the base is an empty tree, where every check fails: only a pass says something.
-        empty = base is None and not all(each.result.passed for each in delivered)
-        before = None if empty else await self._before(base, delivered)
         compared = [each.result for each in delivered]
         if before is not None:
             pairs = zip(compared, before, strict=True)
@@ -90,9 +87,45 @@ class Evidence:
         words = "nothing was changed: its checks pass as they do at the base"
         return self._proof(results, Word(grade="unharmed", reasons=(words,)))
 
-    async def _before(self, base: str | None, now: Sequence[Seen]) -> tuple[Seen, ...]:
-        """Run the checks at the base; once more where the work's own failed by chance."""
-        found = await self._trees.suite("base", base, unheard, again=lambda then: _worth_again(now, then))
+    async def _here_and_before(
+        self, commit: str | None, base: str | None
+    ) -> tuple[tuple[Seen, ...], tuple[Seen, ...] | None]:
+        """Run the checks on what was delivered and at the base, side by side where nothing is shared between them."""
+        here = asyncio.ensure_future(
+            self._trees.unnoted("delivered", commit, lambda result: self._emit(Checked(result)))
+        )
+        first = None
+        if base is not None and self._trees.side_by_side and not await self._same_tree(commit, base):
+            first = asyncio.ensure_future(self._first_before(base, here))
+        try:
+            delivered = await here
+            await self._trees.note("delivered", commit, delivered)
+            # Without a commit to start from the base is an empty tree, where every check fails: only a pass says
+            # something.
+            empty = base is None and not all(each.result.passed for each in delivered)
+            if commit == base or empty or (first is None and self._host.stop.is_set()):
+                return delivered, None
+            then = await (first or self._first_before(base, here))
+            await self._trees.note("base", base, then)
+            return delivered, await self._before(base, delivered, then)
+        finally:
+            for each in (here, first):
+                if each is not None and not each.done():
+                    each.cancel()
+                    await asyncio.gather(each, return_exceptions=True)
+
+    async def _same_tree(self, commit: str | None, base: str) -> bool:
+        tree = self._host.repository.tree_of
+        return commit == base or (commit is not None and await tree(commit) == await tree(base))
+
+    async def _first_before(self, base: str | None, here: asyncio.Future[tuple[Seen, ...]]) -> tuple[Seen, ...]:
+        async def again(then: Sequence[Seen]) -> bool:
+            return _worth_again(await asyncio.shield(here), then)
+
+        return await self._trees.unnoted("base", base, unheard, again)
+
+    async def _before(self, base: str | None, now: Sequence[Seen], found: tuple[Seen, ...]) -> tuple[Seen, ...]:
+        """Return what the checks say at the base; run them once more where the work's own failed by chance."""
         by_chance = [
             each.result.flaky and then.result.passed and not then.result.flaky
             for each, then in zip(now, found, strict=True)
@@ -138,6 +171,8 @@ class Evidence:
         ran = structs.replace(ran, base=await self._settled(looked.base, ran.base, ran.harness or ran.delivered))
         if grading.needs_allowed(ran, work) and not self._host.stop.is_set():
             commit, ran = await self._with_allowed(looked, harness, ran)
+        if not self._host.stop.is_set() and (ids := grading.worth_altering(ran, work)):
+            ran, work = await self._with_altered(looked, commit, ran, work, ids)
         if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
             ran = await self._with_held_out(looked, commit, ran)
             work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
@@ -174,6 +209,21 @@ class Evidence:
             self._trees.notes.append("with what the task lets change, with and without the product")
         return commit, structs.replace(ran, allowed=allowed, control=control)
 
+    async def _with_altered(
+        self, looked: Looked, commit: str, ran: Ran, work: Work, ids: Sequence[str]
+    ) -> tuple[Ran, Work]:
+        """Run the checks with other expected values in the tests that the work made pass: these must fail."""
+        failed = [each.result.command for each in ran.base or () if not each.result.passed]
+        change = await altering.altered(self._host, looked, commit, ids, failed)
+        if not change.files:
+            return ran, work
+        only = await self._make(altering.NAME, altering.commit_of(self._host, commit, change))
+        found = await self._trees.suite("altered", only, unheard, again=_never)
+        count = len(change.tests) + sum(map(len, change.scripts.values()))
+        what = f"{count} altered tests" if count != 1 else "one altered test"
+        self._trees.notes.append(f"with {what}, which must fail")
+        return structs.replace(ran, altered=found), structs.replace(work, altered=change)
+
     async def _with_held_out(self, looked: Looked, commit: str, ran: Ran) -> Ran:
         """Run the checks with files that no agent ever sees laid over the tree."""
         if self._host.plan.evidence.held_out is None:
@@ -183,7 +233,7 @@ class Evidence:
         before = None
         if not self._host.stop.is_set():
             before = await self._trees.suite(
-                "held-out base", looked.base, unheard, again=lambda then: _worth_again(after, then)
+                "held-out base", looked.base, unheard, again=_again(lambda then: _worth_again(after, then))
             )
             before = await self._settled(looked.base, before, after, "held-out base")
         return structs.replace(ran, held_out=after, held_out_base=before)
@@ -225,6 +275,7 @@ class Evidence:
             trees=self._trees.trees,
             runs=tuple(self._trees.runs),
             tests=graded.tests if graded else (),
+            altered=graded.altered if graded else (),
             steered=work.steered if work else (),
             doubts=work.doubts if work else (),
             notes=tuple(self._trees.notes),
@@ -240,8 +291,15 @@ class Evidence:
         self._emit(Noted(words))
 
 
-def _never(_: Sequence[Seen]) -> bool:
+async def _never(_: Sequence[Seen]) -> bool:
     return False
+
+
+def _again(decide: Callable[[Sequence[Seen]], bool]) -> Callable[[Sequence[Seen]], Awaitable[bool]]:
+    async def decided(then: Sequence[Seen]) -> bool:
+        return decide(then)
+
+    return decided
 
 
 def _worth_again(now: Sequence[Seen], then: Sequence[Seen]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -14,6 +14,7 @@ from msgspec import structs
 from corral.attempt.proof import held_out
 from corral.machines import checks as checking
 from corral.machines.host import Host
+from corral.machines.network import is_open
 from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally
 from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
@@ -25,12 +26,14 @@ from corral.store.sqlite.store import Store
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
     "check", "check2", "base", "base2", "base3", "harness", "harness2", "allowed", "allowed2", "control",
-    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary",
+    "altered",    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary",
 )  # fmt: skip
 NAMES: Mapping[Tree, str] = {
     "delivered": "check", "base": "base", "harness": "harness", "allowed": "allowed", "control": "control",
-    "held-out": "heldout", "held-out base": "heldoutbase",
+    "altered": "altered", "held-out": "heldout", "held-out base": "heldoutbase",
 }  # fmt: skip
+HOSTS = ("base", "altered")  #: trees whose checks run as a user of their own, maybe beside those of the work
+LEAST_SECONDS, MOST_TIMES = 30.0, 3  #: that checks with altered tests may take, and how often as long as without
 VERSION = 3  #: of what is remembered of a run of checks
 _flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -55,9 +58,21 @@ class TreeRuns:
         tree: Tree,
         commit: str | None,
         told: Callable[[CheckResult], None],
-        again: Callable[[Sequence[Seen]], bool] | None = None,
+        again: Callable[[Sequence[Seen]], Awaitable[bool]] | None = None,
     ) -> tuple[Seen, ...]:
         """Run all checks on a commit, or find out that they were; a failure is looked at twice if `again` says so."""
+        found = await self.unnoted(tree, commit, told, again)
+        await self.note(tree, commit, found)
+        return found
+
+    async def unnoted(
+        self,
+        tree: Tree,
+        commit: str | None,
+        told: Callable[[CheckResult], None],
+        again: Callable[[Sequence[Seen]], Awaitable[bool]] | None = None,
+    ) -> tuple[Seen, ...]:
+        """Do the same, and leave it to the caller to note it: runs side by side end in any order."""
         key, name = await self.key(commit, tree), NAMES[tree]
         async with _flight(key):
             known = check_results.find(self._store, key, time.time()) if self._store else None
@@ -68,7 +83,7 @@ class TreeRuns:
             else:
                 found = await self.checked(name, commit, self._task.checks, told)
             failed = [place for place, each in enumerate(found, 1) if unexplained(each.result)]
-            if failed and not self._host.stop.is_set() and (again is None or again(found)):
+            if failed and not self._host.stop.is_set() and (again is None or await again(found)):
                 # A later check may need what an earlier one made, so those before it are run too.
                 more = await self.checked(f"{name}2", commit, self._task.checks[: failed[-1]], unheard)
                 results = results_of(found)
@@ -77,7 +92,6 @@ class TreeRuns:
                 found, known = with_results(found, results), None
             if known is None and not self._host.stop.is_set():
                 self.keep(key, found)
-        await self._noted(tree, commit, found)
         return found
 
     async def checked(
@@ -87,8 +101,9 @@ class TreeRuns:
         lay = held_out.layer(self._host) if name.startswith("heldout") else None
         own = name if self._store else f"verify{name}"
         folder = Path(self._record.folder).with_name(f"{self._record.attempt.id}-{own}")
+        host = self._host_of(name)
         try:
-            found = await checking.observe(self._host, folder, commit, checks, told, lay)
+            found = await checking.observe(host, folder, commit, checks, told, lay)
             return tuple(self._host.redactor.value(found))
         except SetupFailed as error:
             if name.startswith("check"):
@@ -97,11 +112,30 @@ class TreeRuns:
             results = [CheckResult(command=check, exit_code=1, seconds=0.0, note=note) for check in checks]
             return tuple(Seen(result=each) for each in results)
 
+    def _host_of(self, name: str) -> Host:
+        """Return who runs checks: what may run beside others has a host of its own, and a limit where it may hang."""
+        tree = name.rstrip("23")
+        if tree not in HOSTS:
+            return self._host
+        taken = sum(each.seconds for each in self.runs if each.tree == "delivered")
+        most = min(self._task.time_limit_seconds, LEAST_SECONDS + MOST_TIMES * taken)
+        return self._host.beside(tree, most if tree == "altered" else None)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether checks on two trees may run at once: nothing but the processor is shared between their boxes."""
+        nets = (
+            self._host.boxes.fitted.scope.net,
+            *([self._host.plan.setup.net] if self._host.plan.setup.command else []),
+        )
+        shared = self._host.boxes.fitted.resolved.paths("writable")
+        return not shared and not any(is_open(self._host.level, net) for net in nets)
+
     def keep(self, key: str, found: Sequence[Seen]) -> None:
         if self._store:
             check_results.keep(self._store, key, found, time.time())
 
-    async def _noted(self, tree: Tree, commit: str | None, found: Sequence[Seen]) -> None:
+    async def note(self, tree: Tree, commit: str | None, found: Sequence[Seen]) -> None:
         self.trees[tree] = await self._host.repository.tree_of(commit) if commit else ""
         self.runs += [
             EvidenceRun(

@@ -15,6 +15,7 @@ from corral.model import Doubt, Steered
 from corral.model.flow import Task
 from corral.rules.checks import steering
 from corral.rules.checks.steering import Change, Harness, Side, roles
+from corral.rules.checks.steering.programs import Programs
 from corral.world.git import blobs, collect, pins, snapshots
 from corral.world.git.collect import Entry
 from corral.world.git.merge_commits import Combined
@@ -64,6 +65,10 @@ class Looked(Struct, kw_only=True):
         """Return each check's command with the scripts and command files of the base that it runs."""
         programs = steering.scripts(self.changes, self.task.checks, list(self.listed), self.contents)
         return tuple("\n".join([check, *programs[check]]) for check in self.task.checks)
+
+    def programs(self) -> Programs:
+        """Return the programs and files that its checks run."""
+        return steering.programs_of(self.changes, self.task.checks, list(self.listed), self.contents)
 
     def _test_modules(self) -> Iterator[Steered]:
         """Return submodules of tests that lead to another commit."""
@@ -161,7 +166,7 @@ async def harness_commit(host: Host, name: str, looked: Looked, harness: Harness
             contents[each.path] = harness.merged[each.path]
             entries[each.path] = _entry(changed.mode or changed.old_mode, changed.after or changed.before)
     _clear_the_way(entries, looked)
-    return await _made(host, name, looked.commit, entries, contents)
+    return await made(host, name, looked.commit, entries, contents)
 
 
 async def control_commit(host: Host, looked: Looked, steered: Sequence[Steered]) -> str:
@@ -171,7 +176,7 @@ async def control_commit(host: Host, looked: Looked, steered: Sequence[Steered])
         changed = looked.changed.get(each.path)
         if changed is not None and each.how in ("allowed", "new test"):
             entries[each.path] = _entry(changed.mode, changed.after)
-    return await _made(host, "control", looked.base or looked.commit, entries, {})
+    return await made(host, "control", looked.base or looked.commit, entries, {})
 
 
 def _entry(mode: str | None, blob: str | None) -> Entry | None:
@@ -186,7 +191,7 @@ def _clear_the_way(entries: dict[str, Entry | None], looked: Looked) -> None:
             entries[path] = None
 
 
-async def _made(
+async def made(
     host: Host, name: str, commit: str, entries: Mapping[str, Entry | None], contents: Mapping[str, bytes]
 ) -> str:
     """Make a commit; a ref leads to it while it is needed, so that no `git gc` takes it."""

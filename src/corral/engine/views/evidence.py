@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from corral.engine.views import run_document
 from corral.model import (
+    AlteredTests,
     Attempt,
     AttemptRecord,
     Doubt,
@@ -52,6 +53,7 @@ class EvidenceView(Struct, frozen=True, kw_only=True):
     trees: dict[str, str]  #: delivered, base, harness ... -> tree hash
     runs: tuple[EvidenceRun, ...]
     tests: tuple[TestChange, ...]
+    altered: tuple[AlteredTests, ...]
     steered: tuple[Steered, ...]
     doubts: tuple[Doubt, ...]
     notes: tuple[str, ...]
@@ -103,6 +105,7 @@ def _view(
         trees={**detail.trees},
         runs=detail.runs,
         tests=detail.tests,
+        altered=detail.altered,
         steered=detail.steered,
         doubts=detail.doubts,
         notes=(*detail.notes, *([words] if (words := variation.note(attempt)) else ())),

@@ -8,6 +8,7 @@ from msgspec import Struct, field, structs
 
 from corral.model import (
     NOT_STARTED,
+    AlteredTests,
     CheckResult,
     Doubt,
     Evidence,
@@ -17,7 +18,9 @@ from corral.model import (
     Steered,
     TestChange,
 )
-from corral.rules.checks import held_out_runs, id_changes, meddling
+from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling
+from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
+from corral.rules.checks.altering import Altered
 from corral.rules.checks.steering import table
 
 MOST_REASONS = 12
@@ -36,6 +39,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     harness: tuple[Seen, ...] | None = None  #: None: nothing that steers tests was changed
     allowed: tuple[Seen, ...] | None = None  #: the harness with the files that the task names; None: not needed
     control: tuple[Seen, ...] | None = None  #: the base with these files
+    altered: tuple[Seen, ...] | None = None  #: with altered tests; None: none could be, or it shows nothing
     held_out: tuple[Seen, ...] | None = None
     held_out_base: tuple[Seen, ...] | None = None
 
@@ -55,6 +59,7 @@ class Work(Struct, frozen=True, kw_only=True):
     unreadable: str = ""  #: why it is not known what steers its checks
     unasked: tuple[str, ...] = ()  #: tests that the task names and does not ask to change
     held_out: tuple[str, ...] = ()  #: the paths of held-out files
+    altered: Altered = Altered()  #: what was altered for that run
     check_texts: tuple[str, ...] = ()  #: per check: its command and the scripts of the base that it runs
 
 
@@ -64,6 +69,7 @@ class Graded(Struct, frozen=True, kw_only=True):
     results: tuple[CheckResult, ...]
     evidence: Evidence | None  #: None: a check fails
     tests: tuple[TestChange, ...] = ()
+    altered: tuple[AlteredTests, ...] = ()
 
 
 class _Findings(Struct):
@@ -86,6 +92,18 @@ def needs_allowed(ran: Ran, work: Work) -> bool:
     if ran.harness is None or not any(each.how == "allowed" for each in work.steered):
         return False
     return any(not _excused(ran, work, place) and not best(seen) for place, seen in enumerate(ran.harness))
+
+
+def worth_altering(ran: Ran, work: Work) -> tuple[str, ...]:
+    """Return the tests to be altered, by id, and checks without any; nothing where the work is not proven anyway."""
+    sure = tuple(each for each in work.doubts if each.words not in ANSWERED | ANSWERED_EXACTLY or each.strong)
+    found = grade(ran, structs.replace(work, doubts=sure)).evidence
+    if found is None or found.grade != "proven" or ran.base is None:
+        return ()
+    pairs = [(before, _seen(ran, work, place)) for place, before in enumerate(ran.base)]
+    return tuple(
+        dict.fromkeys(name for pair in pairs for name in altered_runs.fixed(*pair) or (pair[0].result.command,))
+    )
 
 
 def grade(ran: Ran, work: Work) -> Graded:
@@ -116,9 +134,15 @@ def grade(ran: Ran, work: Work) -> Graded:
 
 
 def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckResult, ...]) -> Graded:
-    found = _Findings(list(_doubted(work)), _capped(work), [])
+    settled = _settled(ran, base, work)
+    found = _Findings(list(_doubted(work)), _capped(work, settled), [])
     found.capped = bool(found.limits)
+    found.remarks += [
+        f"{each.path}:{each.line}: {each.words}: its altered tests fail, as they must" for each in settled
+    ]
     changes: list[TestChange] = []
+    altered = _altered(ran, base, work)
+    found.against += [words for each in altered for words in altered_runs.against(each)]
     progress = False
     for place, before in enumerate(base):
         seen = _seen(ran, work, place)
@@ -139,7 +163,21 @@ def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckRe
     if work.shadows:
         found.against.append(f"modules of the work stand in the way of others: {_some(work.shadows)}")
     evidence = _graded(ran, work, found, progress=progress)
-    return Graded(results=results, evidence=evidence, tests=tuple(changes))
+    return Graded(results=results, evidence=evidence, tests=tuple(changes), altered=altered)
+
+
+def _altered(ran: Ran, base: Sequence[Seen], work: Work) -> tuple[AlteredTests, ...]:
+    runs = enumerate(zip(base, ran.altered or (), strict=False))
+    found = [altered_runs.of_check(work.altered, then, _seen(ran, work, place), run) for place, (then, run) in runs]
+    return tuple(each for each in found if each.count)
+
+
+def _settled(ran: Ran, base: Sequence[Seen], work: Work) -> list[Doubt]:
+    """Return weak doubts that the run with altered tests answers."""
+    if ran.altered is None:
+        return []
+    runs = [(then, _seen(ran, work, place), ran.altered[place]) for place, then in enumerate(base)]
+    return altered_runs.answered(work.doubts, work.altered, runs)
 
 
 def _graded(ran: Ran, work: Work, found: _Findings, *, progress: bool) -> Evidence:
@@ -345,11 +383,10 @@ def _doubted(work: Work) -> tuple[str, ...]:
     return (f"what steers its checks could not be found out: {work.unreadable}", *words) if work.unreadable else words
 
 
-def _capped(work: Work) -> list[str]:
+def _capped(work: Work, settled: Sequence[Doubt] = ()) -> list[str]:
     """Return why passing checks prove nothing: the work may answer them without being right."""
-    return [
-        f"{each.path}:{each.line}: {each.words}{UNCERTAIN}" for each in work.doubts if each.caps and not each.strong
-    ]
+    left = [each for each in work.doubts if each.caps and not each.strong and each not in settled]
+    return [f"{each.path}:{each.line}: {each.words}{UNCERTAIN}" for each in left]
 
 
 def _evidence(word: Grade, reasons: Sequence[str]) -> Evidence:

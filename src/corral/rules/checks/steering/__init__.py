@@ -3,6 +3,9 @@
 from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key, Side
 from corral.rules.checks.steering.doubts import doubts
 from corral.rules.checks.steering.harness import harness, wanted
-from corral.rules.checks.steering.own_tests import scripts
+from corral.rules.checks.steering.own_tests import programs_of, scripts
 
-__all__ = ["MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "scripts", "wanted"]
+__all__ = [
+    "MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "programs_of",
+    "scripts", "wanted",
+]  # fmt: skip

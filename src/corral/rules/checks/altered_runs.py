@@ -1,0 +1,77 @@
+"""What runs with altered tests show: failures that nobody notices, and doubts that they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corral.model import NOT_STARTED, AlteredTests, Doubt, Seen
+from corral.model.evidence import MOST_NAMES
+from corral.rules.checks.altering import Altered, AlteredTest
+from corral.rules.checks.steering.text_patterns import EXITS, FORGES, HANDLES, PATCHES
+
+#: Doubts about whether a failure is noticed: a run in which every altered test fails answers them.
+ANSWERED = frozenset({EXITS, FORGES, HANDLES})
+#: The same where what judges may be replaced: only where all of it was altered.
+ANSWERED_EXACTLY = frozenset({PATCHES})
+
+
+def fixed(before: Seen, now: Seen) -> tuple[str, ...]:
+    """Return the tests that pass now and did not pass at the base, where the check failed there."""
+    if not _failed(before) or now.report is None:
+        return ()
+    then = before.report.tests if before.report else {}
+    return tuple(name for name, end in now.report.tests.items() if end == "passed" and then.get(name) != "passed")
+
+
+def _failed(seen: Seen) -> bool:
+    result = seen.result
+    return result.exit_code not in (0, *NOT_STARTED) and not result.note
+
+
+def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTests:
+    """Return what became of the altered tests of one check."""
+    wanted = {*fixed(before, now)}
+    own = [each.id for each in altered.tests if each.id in wanted]
+    ends = run.report.tests if run.report else {}
+    unnoticed = [name for name in own if ends.get(name) == "passed"]
+    scripts = [each.id for each in altered.scripts.get(run.result.command, ())] if _failed(before) else []
+    unnoticed += scripts if run.result.passed else []
+    names = (*own, *scripts)
+    return AlteredTests(
+        command=run.result.command,
+        names=names[:MOST_NAMES],
+        count=len(names),
+        unnoticed=tuple(unnoticed[:MOST_NAMES]),
+    )
+
+
+def against(found: AlteredTests) -> list[str]:
+    """Say what speaks against work whose tests pass with other expected values."""
+    if not found.unnoticed:
+        return []
+    names = ", ".join(found.unnoticed[:3]) + (" ..." if len(found.unnoticed) > 3 else "")
+    return [f"`{found.command}` passes whatever its tests expect: {names}"]
+
+
+def answered(doubts: Sequence[Doubt], altered: Altered, runs: Sequence[tuple[Seen, Seen, Seen]]) -> list[Doubt]:
+    """Return the weak doubts that are settled: all tests that show progress were altered, and every one failed.
+
+    `runs`: of each check at the base, now, and with altered tests.
+    """
+    shown = [_shown(altered, *each) for each in runs if _failed(each[0])]
+    if not shown or not all(shown):
+        return []
+    exact = all(each.exact for tests in shown for each in tests)
+    words = ANSWERED | ANSWERED_EXACTLY if exact else ANSWERED
+    return [each for each in doubts if not each.strong and each.caps and each.words in words]
+
+
+def _shown(altered: Altered, before: Seen, now: Seen, run: Seen) -> list[AlteredTest]:
+    """Return the altered tests of a check that failed, as they must; none where others show progress, too."""
+    names = fixed(before, now)
+    if not names:
+        noticed = not run.result.passed and not run.result.note
+        return [*altered.scripts.get(run.result.command, ())] if noticed else []
+    ends = run.report.tests if run.report else {}
+    known = {each.id: each for each in altered.tests if ends.get(each.id) == "failed"}
+    return [known[name] for name in names] if all(name in known for name in names) else []

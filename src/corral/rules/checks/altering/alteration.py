@@ -1,0 +1,166 @@
+"""Which tests and scripts of a base are altered, and by which ids their outcomes are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct, field
+
+from corral.rules.checks.altering import compiled_tests, node_tests, python_tests, shell_scripts
+from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, marks_of
+from corral.rules.checks.id_changes import stem
+from corral.rules.checks.steering.programs import Programs
+from corral.rules.checks.steering.recipes import is_shell
+
+MOST_FILES = 100  #: that are altered for one work
+LONGEST = 300_000  #: characters of one file
+NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+#: More than one command after another, each of which must succeed.
+SEVERAL = re.compile(r"[;|!`\n<>]|\$\(|(?<!&)&(?!&)")
+
+Source = Mapping[str, str]  #: path -> text
+
+
+class AlteredTest(Struct, frozen=True):
+    """One test that was altered."""
+
+    id: str  #: of a script its path
+    exact: bool  #: all that judges in it was altered, and is certain to run
+
+
+class Altered(Struct, frozen=True, kw_only=True):
+    """Files of a base with other expected values."""
+
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    tests: tuple[AlteredTest, ...] = ()
+    scripts: Mapping[str, tuple[AlteredTest, ...]] = field(
+        default_factory=dict[str, tuple[AlteredTest, ...]]
+    )  #: by check
+
+
+class _Language(Struct, frozen=True):
+    names: Callable[[str], list[Name]]
+    altered: Callable[[str, Wanted, Marks], Rewritten]
+    id: Callable[[str, Name], tuple[str, ...]]  #: path and name -> the ids that it may have
+
+
+def _python_ids(path: str, name: Name) -> tuple[str, ...]:
+    module = path.removesuffix(".py").replace("/", ".")
+    parts = module.split(".")
+    dotted = [".".join([*parts[place:], *name]) for place in range(len(parts))]
+    below = [f"{'/'.join(parts[:place])}/{each}" for place, each in enumerate(dotted) if place]
+    return ("::".join((path, *name)), *dotted, *below, ".".join(("__main__", *name)))
+
+
+def _node_ids(path: str, name: Name) -> tuple[str, ...]:
+    return (" > ".join((path, *name)), " > ".join(name))
+
+
+def _go_ids(path: str, name: Name) -> tuple[str, ...]:
+    folder = str(PurePosixPath(path).parent)
+    return (name[0] if folder == "." else f"{folder}.{name[0]}",)
+
+
+def _rust_ids(_: str, name: Name) -> tuple[str, ...]:
+    return ("::".join(name),)
+
+
+PYTHON = _Language(python_tests.test_names, python_tests.altered, _python_ids)
+NODES = _Language(node_tests.test_names, node_tests.altered, _node_ids)
+LANGUAGES = {
+    ".py": PYTHON,
+    **dict.fromkeys(NODE, NODES),
+    ".go": _Language(compiled_tests.go_names, compiled_tests.altered_go, _go_ids),
+    ".rs": _Language(compiled_tests.rust_names, compiled_tests.altered_rust, _rust_ids),
+}
+
+
+def may_hold(path: str, ids: Collection[str]) -> bool:
+    """Tell whether a file may hold one of these tests, by its name alone."""
+    file = PurePosixPath(path)
+    if file.suffix == ".py":
+        names = {each.partition("::")[0] for each in ids}
+        dotted = path.removesuffix(".py").replace("/", ".")
+        return (
+            path in names
+            or any(f".{file.stem}." in f".{each}" or each.startswith("__main__.") for each in ids)
+            or (dotted in names)
+        )
+    if file.suffix in NODE:
+        files = {each.partition(" > ")[0] for each in ids}
+        return path in files or not all(each.endswith(NODE) for each in files)
+    return file.suffix in LANGUAGES
+
+
+def deciding_scripts(programs: Programs, base: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return by check the scripts that judge for it, where none of them can fail without the check."""
+    found: dict[str, tuple[str, ...]] = {}
+    for check in programs.deciding:
+        own = [each for each in programs.files if each.check == check and not each.depth]
+        paths = [each.path for each in own if each.judges and not each.judged and not each.sourced]
+        kept = tuple(dict.fromkeys(path for path in paths if path in base and path in check))
+        if kept and not SEVERAL.search(check):
+            found[check] = kept
+    return found
+
+
+def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[str]]) -> Altered:
+    """Alter these tests, by id, and these scripts, by check; what cannot be altered is left alone."""
+    files: dict[str, str] = {}
+    tests: list[AlteredTest] = []
+    owners = _owners(sources, ids)
+    for path, names in owners.items():
+        text = sources[path]
+        made = LANGUAGES[PurePosixPath(path).suffix].altered(text, [*names], marks_of(path, text))
+        if made.tests and made.text != text and len(files) < MOST_FILES:
+            files[path] = made.text
+            tests += [AlteredTest(each, exact) for name, exact in made.tests.items() for each in names[name]]
+    made_scripts = {path: made for path in _all(scripts) if path not in files and (made := _script(path, sources))}
+    files |= {path: made.text for path, made in made_scripts.items()}
+    kept = {
+        check: tuple(AlteredTest(path, made_scripts[path].tests[()]) for path in paths if path in made_scripts)
+        for check, paths in scripts.items()
+    }
+    return Altered(files=files, tests=tuple(tests), scripts={check: own for check, own in kept.items() if own})
+
+
+def _all(scripts: Mapping[str, Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(path for paths in scripts.values() for path in paths))
+
+
+def _script(path: str, sources: Source) -> Rewritten | None:
+    """Alter a script whose exit code decides; None where that is not possible."""
+    text = sources.get(path)
+    if text is None or len(text) > LONGEST:
+        return None
+    marks = marks_of(path, text)
+    if path.endswith(".py") or re.match(r"#!.*python", text):
+        made = python_tests.altered_script(text, marks)
+    elif path.endswith((".js", ".mjs", ".cjs")):
+        made = node_tests.altered_script(text, marks)
+    elif is_shell(path, text):
+        made = shell_scripts.altered_script(text, marks)
+    else:
+        return None
+    return made if made.tests and made.text != text else None
+
+
+def _owners(sources: Source, ids: Collection[str]) -> dict[str, dict[Name, list[str]]]:
+    """Return by path and name the ids of tests; an id that may be another's as well is nobody's."""
+    places: dict[str, list[tuple[str, Name]]] = {}
+    for path, text in sources.items():
+        language = LANGUAGES.get(PurePosixPath(path).suffix)
+        if language is None or len(text) > LONGEST:
+            continue
+        for name in language.names(text):
+            for each in language.id(path, name):
+                places.setdefault(each, []).append((path, name))
+    found: dict[str, dict[Name, list[str]]] = {}
+    for each in ids:
+        own = places.get(stem(each), [])
+        if len(own) == 1:
+            path, name = own[0]
+            found.setdefault(path, {}).setdefault(name, []).append(each)
+    return found

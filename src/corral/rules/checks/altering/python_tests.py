@@ -1,0 +1,241 @@
+"""Python tests and judging scripts with other expected values, by their syntax trees.
+
+An altered test fails, unless one of its altered comparisons holds, or its failure is kept from the test program.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
+from corral.rules.checks.altering.python_values import another, is_matcher, is_plain, is_telling
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+EQUALITIES = frozenset({
+    "assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual",
+    "assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_equals",
+})  # fmt: skip
+JUDGES = re.compile(r"(?i)assert|check|expect|verif|ensure|compare|same|equal|raises|fail|warns|should|must|close")
+#: What stands before a body in which a failure may rightly end.
+KEEPS_FAILURES = re.compile(
+    r"(?i)raises|assert|suppress|warns|subtest|expect|fail|catch|ignore|swallow|except|should|_test"
+)
+ENDS = frozenset({"sys.exit", "exit", "quit", "pytest.fail", "self.fail", "os._exit"})
+TROUBLES = (SyntaxError, ValueError, RecursionError, MemoryError, TypeError)
+
+
+class _Count(Struct):
+    """What was found in one test."""
+
+    judges: int = 0  #: statements that may fail it
+    altered: int = 0
+    exact: int = 0  #: those that are certain to run, and fail for another value alone
+
+
+def test_names(text: str) -> list[Name]:
+    """Return the tests of a file, as pytest and unittest find them by default."""
+    try:
+        tree = ast.parse(text)
+    except TROUBLES:
+        return []
+    return [name for name, _ in _functions(tree)]
+
+
+def _functions(tree: ast.Module) -> list[tuple[Name, Function]]:
+    found: list[tuple[Name, Function]] = []
+    for node in tree.body:
+        if isinstance(node, Function) and node.name.startswith("test"):
+            found.append(((node.name,), node))
+        elif isinstance(node, ast.ClassDef):
+            inner = [each for each in node.body if isinstance(each, Function) and each.name.startswith("test")]
+            found += [((node.name, each.name), each) for each in inner]
+    names = [name for name, _ in found]
+    return [(name, node) for name, node in found if names.count(name) == 1 and not _yields(node)]
+
+
+def _yields(node: Function) -> bool:
+    return any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+
+
+def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
+    """Alter the tests of these names."""
+    try:
+        tree = ast.parse(text)
+        tests: dict[Name, bool] = {}
+        for name, node in _functions(tree):
+            if name in wanted:
+                count = _Count()
+                start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+                body = _altered_body(node.body[start:], marks, count, certain=True)
+                node.body = [*node.body[:start], *_wrapped(body, marks)]
+                tests[name] = count.judges == count.exact > 0
+        return Rewritten(text=_written(tree), tests=tests) if tests else nothing(text)
+    except TROUBLES:
+        return nothing(text)
+
+
+def altered_script(text: str, marks: Marks) -> Rewritten:
+    """Alter a program that judges by its exit code; what a test runner runs is altered test by test."""
+    if re.search(r"\b(unittest|pytest|doctest)\b|_exit\b|\bexec[lv]", text):
+        return nothing(text)
+    try:
+        tree = ast.parse(text)
+        start = _head(tree.body)
+        count = _Count()
+        for node in ast.walk(tree):
+            if isinstance(node, Function) and not _yields(node):
+                node.body = _altered_body(node.body, marks, count, certain=False)
+        body = _altered_body(tree.body[start:], marks, count, certain=True)
+        tree.body = [*tree.body[:start], *_wrapped(body, marks)]
+        return Rewritten(text=_written(tree), tests={(): count.judges == count.exact > 0})
+    except TROUBLES:
+        return nothing(text)
+
+
+def _written(tree: ast.Module) -> str:
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def _head(body: Sequence[ast.stmt]) -> int:
+    """Return how many statements must stay first."""
+    for place, node in enumerate(body):
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            return place
+    return len(body)
+
+
+def _wrapped(body: list[ast.stmt], marks: Marks) -> list[ast.stmt]:
+    """Have a body fail in every case but that an altered comparison held in it."""
+    shell = ast.parse(
+        f"{marks.variable} = []\ntry:\n    pass\nfinally:\n    if not {marks.variable}:\n"
+        f"        raise AssertionError({marks.word!r})\n"
+    ).body
+    tried = shell[1]
+    assert isinstance(tried, ast.Try)  # noqa: S101 -- it is written above
+    tried.body = body or tried.body
+    return shell
+
+
+def _guarded(statement: ast.stmt, marks: Marks) -> ast.stmt:
+    """Note whether an altered comparison holds, and let the test run on."""
+    made = ast.parse(f"try:\n    pass\nexcept BaseException:\n    pass\nelse:\n    {marks.variable}.append(1)\n").body[
+        0
+    ]
+    assert isinstance(made, ast.Try)  # noqa: S101 -- it is written above
+    made.body = [statement]
+    return made
+
+
+def _altered_body(body: Sequence[ast.stmt], marks: Marks, count: _Count, *, certain: bool) -> list[ast.stmt]:
+    """Alter each comparison below these statements; `certain`: they all run, in this order."""
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, Scope):
+            found.append(node)
+            continue
+        made = _comparison(node, marks, count, certain=certain)
+        if made is None:
+            before = count.judges
+            made = _inside(node, marks, count)
+            count.judges += 0 if count.judges > before else _may_judge(node)
+        found.append(made)
+        certain = certain and not any(isinstance(each, ast.Return) for each in ast.walk(node))
+    return found
+
+
+def _may_judge(node: ast.stmt) -> int:
+    """Count a statement that may fail a test in another way than by a comparison we know."""
+    names = {_last(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    kinds = ast.Assert | ast.Raise
+    return int(any(isinstance(each, kinds) for each in ast.walk(node)) or any(JUDGES.search(name) for name in names))
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _inside(node: ast.stmt, marks: Marks, count: _Count) -> ast.stmt:
+    """Alter what stands in the blocks of a statement; what wraps comparisons must let a failure out."""
+    known = count.altered
+    for name in ("body", "orelse", "finalbody"):
+        block: list[ast.stmt] = getattr(node, name, [])
+        if block:
+            setattr(node, name, _altered_body(block, marks, count, certain=False))
+    for handler in getattr(node, "handlers", ()):
+        handler.body = _altered_body(handler.body, marks, count, certain=False)
+    if not isinstance(node, ast.With | ast.AsyncWith) or count.altered == known:
+        return node
+    if any(KEEPS_FAILURES.search(ast.unparse(each.context_expr)) for each in node.items):
+        return node
+    node.body.append(ast.parse(f"raise AssertionError({marks.word!r})").body[0])
+    return _guarded(node, marks)
+
+
+def _comparison(node: ast.stmt, marks: Marks, count: _Count, *, certain: bool) -> ast.stmt | None:
+    """Return a statement that judges by a comparison with another expected value; None: it is no such statement."""
+    if isinstance(node, ast.Assert):
+        pair = _compared(node.test, ast.Eq, marks)
+        made = ast.Assert(pair[0], node.msg) if pair else None
+    elif isinstance(node, ast.If) and not node.orelse and _ends(node.body[-1]):
+        pair = _compared(node.test, ast.NotEq, marks)
+        made = ast.If(pair[0], node.body, []) if pair else None
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _last(node.value.func) in EQUALITIES:
+        pair = _asserted(node.value, marks)
+        made = ast.Expr(pair[0]) if pair else None
+    else:
+        return None
+    if pair is None or made is None:
+        return None
+    count.judges += 1
+    count.altered += 1
+    count.exact += certain and is_plain(pair[1]) and is_telling(pair[2])
+    return _guarded(made, marks)
+
+
+Pair = tuple[ast.expr, ast.expr, ast.expr]  #: what is altered, the value that is judged, the one that was expected
+
+
+def _compared(node: ast.expr, sign: type[ast.cmpop], marks: Marks) -> Pair | None:
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], sign):
+        return None
+    left, right = node.left, node.comparators[0]
+    if is_matcher(left) or is_matcher(right):
+        return None
+    if _is_literal(left) and not _is_literal(right):
+        return ast.Compare(another(left, marks), node.ops, [right]), right, left
+    return ast.Compare(left, node.ops, [another(right, marks)]), left, right
+
+
+def _asserted(node: ast.Call, marks: Marks) -> Pair | None:
+    if len(node.args) < 2 or any(isinstance(each, ast.Starred) for each in node.args[:2]):
+        return None
+    first, second = node.args[:2]
+    if is_matcher(first) or is_matcher(second):
+        return None
+    if _is_literal(first) and not _is_literal(second):
+        return ast.Call(node.func, [another(first, marks), *node.args[1:]], node.keywords), second, first
+    return ast.Call(node.func, [first, another(second, marks), *node.args[2:]], node.keywords), first, second
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _ends(node: ast.stmt) -> bool:
+    """Tell a statement that fails a test, or ends a program without success."""
+    if isinstance(node, ast.Raise):
+        return node.exc is not None and ast.unparse(node.exc) not in ("SystemExit", "SystemExit()", "SystemExit(0)")
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    name, given = ast.unparse(node.value.func), [ast.unparse(each) for each in node.value.args]
+    return name in ENDS and (name.endswith("fail") or given not in ([], ["0"], ["None"]))

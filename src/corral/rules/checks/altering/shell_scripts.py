@@ -1,0 +1,105 @@
+"""Shell scripts that judge by their exit code, with other expected values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from corral.rules.checks.altering.marks import Marks, Rewritten, nothing
+
+INNER = r"\$\((?:[^()]|\([^()]*\))*\)"
+WORD = rf"(?:\"(?:[^\"\\`$]|\\.|{INNER}|\$\w+|\${{[^}}]*}})*\"|'[^']*'|{INNER}|[^\s;&|<>()`]+)"
+LITERAL = re.compile(r"\"[^\"$`\\]*\"|'[^']*'|[\w.+-]+")
+NUMBER = re.compile(r"[\"']?-?\d+[\"']?")
+CALL = re.compile(rf"^(?:expect|assert|check|verify|must)\w*\s+({WORD})\s+({WORD})\s*$")
+TEST = rf"(?:\[|\[\[|test)\s+({WORD})\s+(%s)\s+({WORD})(?:\s+\]\]?)?"
+EQUAL = re.compile(TEST % "=|==|-eq")
+FAILS = r"\|\|\s*(?:\{[^}]*\b(?:exit\s+[1-9]|fail\w*|die)\b[^}]*\}|exit\s+[1-9]\d*|fail\w*\b[^|&]*|die\b[^|&]*)"
+JUDGES = re.compile(rf"^({TEST % '=|==|-eq'})\s*{FAILS}\s*$")
+ALONE = re.compile(rf"^({TEST % '=|==|-eq'})\s*$")
+DIFFERS = re.compile(rf"^if\s+({TEST % '!=|-ne'})\s*;?\s*(?:then)?\s*$")
+OPENS = re.compile(r"(?:^|[;&|]\s*)(?:if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
+CLOSES = re.compile(r"(?:^|[;&|]\s*)(?:fi|done|esac)\b|^\}|^\)")
+LEAVES = re.compile(r"(?:^|[;&|{]\s*)(?:exit|exec|return)\b")
+STRICT = re.compile(r"^set\s+-\w*e|^set\s+-o\s+errexit")
+
+
+def altered_script(text: str, marks: Marks) -> Rewritten:
+    """Alter each line outside of blocks and functions whose comparison decides about the end of the script."""
+    lines = text.split("\n")
+    changed = False
+    strict = bool(re.match(r"#!\S+sh\s+-\w*e", text))
+    known = [place for place, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
+    for place in _certain(lines):
+        line = lines[place]
+        strict = (strict or bool(STRICT.match(line))) and not re.match(r"set\s+\+", line)
+        judges = JUDGES.match(line) or (ALONE.match(line) if strict or place == known[-1] else None)
+        if judges is None and (differs := DIFFERS.match(line)) and _fails(lines[place + 1 : place + 6]):
+            judges = differs
+        made = _with_test(line, judges, marks) if judges else _with_call(line, marks)
+        changed = changed or made != line
+        lines[place] = made
+        if LEAVES.search(made) and not judges:
+            break
+    return Rewritten(text="\n".join(lines), tests={(): False}) if changed else nothing(text)
+
+
+def _certain(lines: list[str]) -> Iterator[int]:
+    """Return the lines that stand outside of every block, function, here-document and continued line."""
+    depth, awaited, continued = 0, "", False
+    for place, line in enumerate(lines):
+        if awaited:
+            awaited = "" if line.strip() == awaited else awaited
+            continue
+        if depth == 0 and not continued and line.strip() and not line.lstrip().startswith("#"):
+            yield place
+        bare = line.strip()
+        opened = len(OPENS.findall(bare))
+        closed = len(CLOSES.findall(bare))
+        depth = max(0, depth + opened - closed)
+        continued = line.endswith("\\")
+        if found := re.search(r"<<-?\s*['\"]?(\w+)", line):
+            awaited = found[1]
+
+
+def _fails(lines: list[str]) -> bool:
+    """Tell whether the lines of an `if` end the script without success before it is over."""
+    for line in lines:
+        if re.search(r"\bexit\s+[1-9]", line):
+            return True
+        if re.match(r"\s*(fi|else|elif)\b", line):
+            return False
+    return False
+
+
+def _with_test(line: str, found: re.Match[str], marks: Marks) -> str:
+    left, sign, right = found[2], found[3], found[4]
+    if LITERAL.fullmatch(right) and not LITERAL.fullmatch(left):
+        return _replaced(line, found, 4, _another(right, marks))
+    if LITERAL.fullmatch(left) and not LITERAL.fullmatch(right):
+        return _replaced(line, found, 2, _another(left, marks))
+    if sign in ("=", "!="):
+        return _replaced(line, found, 4, right + marks.word)
+    return line
+
+
+def _with_call(line: str, marks: Marks) -> str:
+    """Return a call of a function that compares a number with what the product gives, with another number."""
+    found = CALL.match(line)
+    if found is None:
+        return line
+    for own, other in ((1, 2), (2, 1)):
+        if NUMBER.fullmatch(found[own]) and "$" in found[other]:
+            return _replaced(line, found, own, _another(found[own], marks))
+    return line
+
+
+def _replaced(line: str, found: re.Match[str], group: int, text: str) -> str:
+    return line[: found.start(group)] + text + line[found.end(group) :]
+
+
+def _another(word: str, marks: Marks) -> str:
+    quote = word[0] if word[0] in "\"'" else ""
+    inner = word.strip("\"'")
+    made = str(int(inner) + marks.number) if re.fullmatch(r"-?\d+", inner) else inner + marks.word
+    return f"{quote}{made}{quote}"
