@@ -11,10 +11,15 @@ from hypothesis import settings
 
 from tests.rig.command import Corral
 from tests.rig.dealing import deal
+from tests.rig.spending import Spending
 from tests.rig.tries import BY_NIGHT, tries
 
 settings.register_profile("corral", deadline=None, derandomize=not BY_NIGHT, max_examples=tries(100))
 settings.load_profile("corral")  # and no test asserts a time
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Spending())
 
 
 @pytest.hookimpl(trylast=True)

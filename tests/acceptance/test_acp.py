@@ -85,7 +85,7 @@ def asked(model: ScriptedModel, real: Real, count: int) -> None:
     )
 
 
-@each(*ALL)
+@each(*ALL, night=(OPENCODE,))  # by day it does as much in test_toolbox_agents.py
 @script(
     Turn(text="I look.", sh='ln -s "$PWD" /tmp/here', usage=Usage(input=60, output=7)),  # their tools want whole paths
     Turn(

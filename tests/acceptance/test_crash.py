@@ -45,7 +45,7 @@ def test_killed_at_random_moments_a_run_goes_on_as_if_nothing_had_happened(corra
     agent = corral.script(SCRIPT)
     words = ("--agent", agent, "--check", "test -f one.txt -a -f two.txt -a -f three.txt && sleep 0.1", "--json")
     started = time.monotonic()
-    assert corral("run", "a task", "--repo", corral.repo("measured").folder, *words).json["status"] == "done"
+    assert corral.anew("run", "a task", "--repo", corral.repo("measured").folder, *words).json["status"] == "done"
     killing = Killing(corral, words, chance, whole_seconds=time.monotonic() - started)
     cut_off = 0
     for moment in range(MOMENTS // 2):

@@ -17,7 +17,8 @@ from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
 
-KILLS = 200
+KILLS = 200  #: by night, in two series; by day one flow is killed as often as it is there
+A_FLOW = KILLS // 8  #: of them
 #: 30 nodes: a chain, a fan of 12, a fan-in, a race, a failure that is mended, items of a list, a nested flow.
 PART = """
 inputs: {word: {}}
@@ -139,8 +140,14 @@ def begun(corral: Corral, repo: Repo) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.night("more of the same kills"))])
-def test_killed_two_hundred_times_flows_end_as_if_nothing_had_happened(corral: Corral, half: int) -> None:
+@pytest.mark.parametrize(
+    ("series", "most"),
+    [
+        pytest.param(0, A_FLOW, id="day"),
+        *(pytest.param(each, KILLS // 2, marks=pytest.mark.night("more of the same kills")) for each in (1, 2)),
+    ],
+)
+def test_killed_again_and_again_flows_end_as_if_nothing_had_happened(corral: Corral, series: int, most: int) -> None:
     doer(corral)
     write(corral, PART, "part.yaml")
     file = write(corral, FLOW)
@@ -150,14 +157,14 @@ def test_killed_two_hundred_times_flows_end_as_if_nothing_had_happened(corral: C
     assert len(nodes(whole)) == 30
     tree = made(repo, whole.json)
     started = time.monotonic()
-    corral("resume", whole.json["run"])  # it is over: this is what a start takes
+    corral.anew("resume", whole.json["run"])  # it is over: this is what a start takes
     start = time.monotonic() - started
-    chance, kills, flows = random.Random(half), 0, 0
-    while kills < KILLS // 2:
+    chance, kills, flows = random.Random(series), 0, 0
+    while kills < most:
         flows += 1
         repo = corral.repo(f"repo-{flows}")
         torture = Torture(corral, repo, begun(corral, repo), chance)
-        while torture.kills < KILLS // 8 and not torture.go_on(0.7 * start, 2.2 * start):
+        while torture.kills < A_FLOW and not torture.go_on(0.7 * start, 2.2 * start):
             pass
         document = corral("show", torture.run, "--json").json
         if document["status"] == "running":

@@ -200,7 +200,7 @@ def test_a_web_address_is_told_and_told_again_and_stays_secret(
     made, address = hook
     made.answers.extend(answers)
     corral.config(f'[notify]\nwebhook = "{address}"')
-    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "1s")
+    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "6s")
     assert outcome.json["status"] == "done", outcome  # whatever becomes of the notice
     (entry,) = corral("inbox", "--all", "--json").json
     assert len(made.got) == tries
@@ -217,7 +217,7 @@ def test_a_web_address_is_told_and_told_again_and_stays_secret(
 
 def test_a_web_address_that_is_not_there_is_told_without_its_path(corral: Corral, repo: Repo) -> None:
     corral.config('[notify]\nwebhook = "http://127.0.0.1:1/services/SECRET-1234567 x"')
-    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "1s")
+    outcome = corral.run(repo, "t", "--agent", corral.script(ASKS), "--idle", "6s")
     assert outcome.json["status"] == "done", outcome
     assert any("[notify] webhook at 127.0.0.1: " in event.get("text", "") for event in corral.events())
     assert "SECRET-" not in outcome.out + outcome.err + corral("logs", "@last", "--json").out

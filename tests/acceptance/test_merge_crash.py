@@ -209,7 +209,7 @@ def test_killed_at_any_moment_it_is_all_or_nothing(corral: Corral) -> None:
     work(corral, repo, script)
     before = looks(repo)
     started = time.monotonic()
-    assert corral("merge", "@last").code == 0
+    assert corral.anew("merge", "@last").code == 0
     usual = time.monotonic() - started
     assert corral("undo", "@last").code == 0
     for place in range(12):

@@ -23,6 +23,8 @@ ENDPOINTS = {
 KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 EVERY = pytest.mark.parametrize("agent", list(ENDPOINTS))
 OPENAI = "openai:gpt-5"
+#: Loading what speaks to a provider takes a second and a half of processor for each case.
+ALSO = pytest.mark.night("the same with another provider, whose requests and answers are tried elsewhere")
 
 
 @pytest.fixture
@@ -103,9 +105,9 @@ def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
     ("agent", "status", "message", "kind"),
     [
         ("openai:gpt-5", 401, "wrong key", "auth"),
-        ("anthropic:claude-sonnet-4-5", 404, "model not found", "not_found"),
+        pytest.param("anthropic:claude-sonnet-4-5", 404, "model not found", "not_found", marks=ALSO),
         ("google:gemini-2.5-flash", 429, "slow down", "rate_limit"),
-        ("ollama:qwen2.5-coder:32b", 503, "overloaded", "overloaded"),
+        pytest.param("ollama:qwen2.5-coder:32b", 503, "overloaded", "overloaded", marks=ALSO),
     ],
 )
 def test_what_a_provider_refuses_is_told_by_its_class(
@@ -304,7 +306,7 @@ x
 """
 
 
-@pytest.mark.parametrize("agent", ["openai:gpt-5", "google:gemini-2.5-flash"])
+@pytest.mark.parametrize("agent", ["openai:gpt-5", pytest.param("google:gemini-2.5-flash", marks=ALSO)])
 def test_a_model_without_tools_answers_with_files(corral: Corral, repo: Repo, agent: str) -> None:
     turns = [Turn(text="READ: calc.py"), Turn(text=ANSWER), Turn(text="The other two are done.")]
     with ScriptedModel(Script(turns=tuple(turns), toolless=True)) as model:
@@ -332,7 +334,7 @@ def test_an_endpoint_that_has_no_tools_is_found_out(corral: Corral, repo: Repo) 
     assert "tools" not in model.requests[1].body
 
 
-@pytest.mark.parametrize("agent", ["ollama:qwen2.5-coder:32b", "anthropic:claude-sonnet-4-5"])
+@pytest.mark.parametrize("agent", ["ollama:qwen2.5-coder:32b", pytest.param("anthropic:claude-sonnet-4-5", marks=ALSO)])
 def test_killed_in_the_middle_its_session_goes_on(corral: Corral, repo: Repo, agent: str) -> None:
     turns = [
         Turn(text="I start.", write={"path": "half.txt", "content": "half"}),

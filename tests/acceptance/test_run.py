@@ -18,6 +18,13 @@ ATTEMPT = {
 TOKENS = {"input", "output", "cache_read", "cache_write"}
 
 
+@pytest.fixture
+def corral(corral: Corral) -> Corral:
+    """The main journey takes no short cut."""
+    corral.always_anew = True
+    return corral
+
+
 def test_a_task_ends_as_a_proven_commit_on_a_branch(corral: Corral) -> None:
     repo = corral.repo()
     corral.agent("mine", "echo three >> a.txt; echo new > c.txt; echo it is done")

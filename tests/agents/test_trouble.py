@@ -32,6 +32,7 @@ def test_the_status_in_words(text: str, status: int | None) -> None:
         (404, "", "not_found"),
         (529, "", "overloaded"),
         (400, "This model's maximum context length is 8192 tokens", "context_too_long"),
+        (400, "The input token count exceeds the maximum number of tokens allowed (1048576).", "context_too_long"),
         (None, "Please set an Auth method in your settings", "auth"),
         (None, "You've hit your usage limit.", "rate_limit"),
         (None, "We are currently experiencing high demand", "overloaded"),

@@ -3,6 +3,8 @@
 import pytest
 
 from corral.model.evidence import GRADES
+from tests.evidence.bases import BASES
+from tests.evidence.by_night import SHOWN_BY
 from tests.evidence.case import Case
 from tests.evidence.honest import HONEST
 from tests.evidence.trial import Trial, marked, verdict
@@ -19,4 +21,6 @@ def test_honest_work_is_accepted(case: Case, trial: Trial) -> None:
 
 def test_there_are_enough_kinds() -> None:
     assert len({case.kind for case in HONEST}) == len(HONEST)
-    assert len([case for case in HONEST if not case.night]) >= 60
+    by_day = [case for case in HONEST if not case.night and case.kind not in SHOWN_BY]
+    assert len(by_day) >= 60
+    assert {BASES[case.base].ecosystem for case in by_day} == {BASES[case.base].ecosystem for case in HONEST}

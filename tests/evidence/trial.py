@@ -14,6 +14,7 @@ from _pytest.mark import ParameterSet
 
 import corral
 from corral.model import Attempt, Run
+from tests.evidence import by_night
 from tests.evidence.bases import BASES
 from tests.evidence.case import Case, Content, Race
 from tests.rig.agents import runners
@@ -172,6 +173,8 @@ def verdict(attempt: Attempt) -> str:
 
 def marked(cases: Sequence[Case]) -> list[ParameterSet]:
     """Return cases as parameters with readable ids; what is too expensive for each change runs by night."""
+    reasons = {case.kind: case.night or by_night.reason(case.kind) for case in cases}
     return [
-        pytest.param(case, id=case.kind, marks=[pytest.mark.night(case.night)] if case.night else []) for case in cases
+        pytest.param(case, id=case.kind, marks=[pytest.mark.night(reasons[case.kind])] if reasons[case.kind] else [])
+        for case in cases
     ]

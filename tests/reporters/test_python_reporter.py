@@ -36,7 +36,7 @@ class Case(unittest.TestCase):
 """
 
 
-@pytest.mark.parametrize("more", ["", " -n 2"])
+@pytest.mark.parametrize("more", ["", " -p xdist -n 2"])
 def test_pytest_reports_each_test(tmp_path: Path, more: str) -> None:
     ran = observed(tmp_path, {"calc.py": CALC, "sub/test_calc.py": MIXED}, f"{PYTEST} --rootdir=sub sub{more}")
     place = "sub/test_calc.py::"

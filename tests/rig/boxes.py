@@ -8,6 +8,7 @@ from typing import Any
 from corral.model import Level
 from corral.world import process
 from corral.world.process import Finished
+from corral.world.sandbox import cgroup
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.profile import Box
 
@@ -32,3 +33,9 @@ def run_in(box: Box, level: Level, *argv: str, tag: str = "") -> Finished:
             return await process.run(start, timeout=120)
 
     return asyncio.run(run())
+
+
+def control_groups(part: str) -> list[str]:
+    """Return our control groups with this part in their names; those of other tests come and go meanwhile."""
+    names = [name for _, folders, _ in os.walk(cgroup.ROOT) for name in folders]
+    return [name for name in names if name.startswith("corral-") and part in name]

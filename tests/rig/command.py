@@ -1,10 +1,12 @@
 """The installed command as tests use it: agents, scripts and repositories at hand."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corral.testing.command import PROGRAM, Going, Outcome, Person
+from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Going, Outcome, Person
 from corral.testing.watching import until
+from tests.rig.preloaded import PRELOADED
 from tests.rig.repository import Repo
 
 __all__ = ["PROGRAM", "Corral", "Going", "Outcome"]
@@ -12,6 +14,8 @@ __all__ = ["PROGRAM", "Corral", "Going", "Outcome"]
 
 class Corral(Person):
     """A person at a terminal, with nothing but what a test gives them."""
+
+    always_anew = False  #: each command is started as by a shell, not forked from a loaded process
 
     # --- what the person has
 
@@ -34,6 +38,25 @@ class Corral(Person):
         return Repo.make(self.root / name, files)
 
     # --- what the person types
+
+    def __call__(
+        self,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Outcome:
+        """Run the command to its end, in a process of its own that needs no imports; see `anew`."""
+        words, whole = [str(each) for each in arguments], {**self.env, **(env or {})}
+        usual = self.program == [str(PROGRAM)] and PRELOADED.fits(words, whole, stdin)
+        if self.always_anew or not usual:
+            return super().__call__(*arguments, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
+        return PRELOADED.run(words, cwd or self.root, whole, stdin, timeout)
+
+    def anew(self, *arguments: str | Path) -> Outcome:
+        """Run the command as a shell starts it: where its start is the subject, or the time that it takes."""
+        return super().__call__(*arguments)
 
     def run(self, repo: Repo | Path, task: str, *arguments: str, **more: Any) -> Outcome:
         """`corral run --json` in a repository."""

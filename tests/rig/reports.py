@@ -14,6 +14,9 @@ from corral.world.workspace.checkout import Workspace
 
 PATH = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
 
+#: pytest without the plug-ins that happen to be installed beside our own tests: they take most of its time.
+PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
 
 class Ran(NamedTuple):
     """A check that was run."""
@@ -39,7 +42,14 @@ def observed(folder: Path, files: Mapping[str, str], command: str, env: Mapping[
     """Run a command in a project of these files and return what our reporters saw."""
     tree = lay(folder / "work", files)
     (folder / "home").mkdir(exist_ok=True)
-    base = {"PATH": PATH, "HOME": str(folder / "home"), "LANG": "C.UTF-8", "TMPDIR": str(folder), **(env or {})}
+    base = {
+        "PATH": PATH,
+        "HOME": str(folder / "home"),
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(folder),
+        **PLAIN,
+        **(env or {}),
+    }
 
     async def run() -> Ran:
         async with reporters.reported(Workspace(tree), folder, None, command) as reporter:

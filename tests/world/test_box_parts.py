@@ -7,11 +7,11 @@ from pathlib import Path
 
 from corral.model import Level
 from corral.world import process
-from corral.world.sandbox import cgroup, container, remedies, seatbelt
+from corral.world.sandbox import container, remedies, seatbelt
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.outside_links import dangerous_links
 from corral.world.sandbox.probe import at_least
-from tests.rig.boxes import box_in, run_in
+from tests.rig.boxes import box_in, control_groups, run_in
 
 
 def test_a_port_in_the_box_is_answered_from_outside(open_folder: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_group_holds_the_memory_of_all_and_is_removed(open_folder: Path) -> No
         confined = confine(["sh", "-c", take], box_in(open_folder, memory_mb=120), "full", tag=f"group-{os.getpid()}")
         with confined as start:
             await process.run(start)
-        return confined.memory_kills, len(list(cgroup.ROOT.rglob(f"corral-*group-{os.getpid()}*")))
+        return confined.memory_kills, len(control_groups(f"group-{os.getpid()}"))
 
     kills, left = asyncio.run(run())
     assert kills > 0

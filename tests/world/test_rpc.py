@@ -72,6 +72,15 @@ def test_who_is_not_let_in(served: Served, fields: str, method: str, path: str, 
     assert TOKEN.encode() not in answer
 
 
+def test_who_asks_for_a_stream_can_go_on_over_the_same_connection(served: Served) -> None:
+    with closing(dial(served.port)) as stream:
+        for word in (b"one", b"two"):
+            stream.send(request(b"", method="GET"))
+            assert stream.until(b"\r\n\r\n").startswith(b"HTTP/1.1 405 ")
+            stream.send(request(word))
+            assert word in stream.until(b"}")
+
+
 def test_what_is_too_big_is_refused(served: Served) -> None:
     head = f"POST /mcp HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}Content-Length: {MOST_BODY_BYTES + 1}\r\n\r\n"
     assert b" 413 " in ask(served.port, head.encode())

@@ -1,8 +1,10 @@
-"""The official MCP client speaks with a toolbox's door, in the new way of the protocol and in the old."""
+"""Real MCP clients at a toolbox's door: the official one, old and new, and requests as OpenCode's runtime sends them."""
 
 import asyncio
 import json
+import os
 import socket
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,9 +15,30 @@ from corral.rules.context import mcp, tools
 from corral.rules.context.mcp import Answer, Server
 from corral.world.proxy.json_rpc import RpcDoor
 from corral.world.proxy.secret import Secret
+from tests.rig.agents import programs
 
 SERVER = Server("corral", "1", "what it is for", tools.listed())
 TOKEN = "a-token"
+
+#: What an MCP client does when it starts: it asks for a stream, does not read the answer, and calls meanwhile.
+ROUNDS = 20
+ON_BUN = """
+const [url, token, rounds] = process.argv.slice(2);
+const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", accept: "text/event-stream" };
+const post = async (message) => {
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+  if (answer.status === 202) return await answer.body?.cancel();
+  return await answer.json();
+};
+for (let round = 0; round < Number(rounds); round++) {
+  await post({ method: "notifications/initialized" });
+  const stream = fetch(url, { headers }).then((answer) => answer.body?.cancel());
+  await post({ id: 1, method: "tools/list" });
+  await stream;
+  await post({ id: 2, method: "tools/call", params: { name: "list_nodes", arguments: {} } });
+}
+console.log("all answered");
+"""
 
 
 async def answer(body: bytes) -> bytes | None:
@@ -39,3 +62,21 @@ def test_the_official_client_lists_and_calls(mode: str) -> None:
     count, told = asyncio.run(talk())
     assert count == len(tools.listed())
     assert "called list_nodes" in told
+
+
+def test_opencode_loses_no_call_while_it_is_refused_a_stream(tmp_path: Path) -> None:
+    async def talk() -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        (tmp_path / "client.js").write_text(ON_BUN)
+        async with RpcDoor(listener, Secret(TOKEN), answer):
+            going = await asyncio.create_subprocess_exec(
+                *(programs() / "opencode", tmp_path / "client.js", url, TOKEN, str(ROUNDS)),
+                env={**os.environ, "BUN_BE_BUN": "1"},
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            told, _ = await going.communicate()
+        return told.decode()
+
+    assert asyncio.run(talk()) == "all answered\n"

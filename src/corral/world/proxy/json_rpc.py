@@ -42,11 +42,14 @@ class RpcDoor(Doorway):
                 return
             body = await self._let_in(client, request)
             await self._paced()
-            told = await self._answer(body)
-            client.answered = True
             stays = request.minor == 1 and "close" not in http1.words(request.fields, "connection")
+            if request.method == "POST":
+                answer = _encoded(await self._answer(body), stays=stays)
+            else:
+                answer = _no_stream(stays=stays)
+            client.answered = True
             async with asyncio.timeout(SEND_SECONDS):
-                await client.send(_encoded(told, stays=stays))
+                await client.send(answer)
             if not stays:
                 return
 
@@ -57,8 +60,6 @@ class RpcDoor(Doorway):
         kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
         if kind.lower() != "bearer" or not self._token.matches(token.strip()):
             raise Refused(401, "this toolbox is not yours", ("WWW-Authenticate", "Bearer"))
-        if request.method != "POST":
-            raise Refused(405, "only POST: nothing is sent unasked", ("Allow", "POST"))
         framing = http1.request_framing(request)
         if isinstance(framing, int) and framing > MOST_BODY_BYTES:
             raise Refused(413, f"more than {MOST_BODY_BYTES >> 10} KB")
@@ -80,8 +81,21 @@ class RpcDoor(Doorway):
             await asyncio.sleep(self._free - now)
 
 
+def _no_stream(*, stays: bool) -> bytes:
+    """Answer who asks for a stream of what we say unasked: there is none.
+
+    Every MCP client asks for one beside its first calls. The connection must stay open: clients on Bun (OpenCode) send
+    the next call over it even where we say that it is closed, the call is lost, and with it the whole toolbox.
+    """
+    return http1.encode("HTTP/1.1 405 Method Not Allowed", [("Allow", "POST"), *_framed(b"", stays=stays)])
+
+
+def _framed(body: bytes, *, stays: bool) -> list[tuple[str, str]]:
+    return [("Content-Length", str(len(body))), ("Connection", "keep-alive" if stays else "close")]
+
+
 def _encoded(told: bytes | None, *, stays: bool) -> bytes:
-    fields = [("Content-Length", str(len(told or b""))), ("Connection", "keep-alive" if stays else "close")]
+    fields = _framed(told or b"", stays=stays)
     if told is None:
         return http1.encode("HTTP/1.1 202 Accepted", fields)
     return http1.encode("HTTP/1.1 200 OK", [("Content-Type", "application/json"), *fields]) + told

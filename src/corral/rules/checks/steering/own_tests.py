@@ -80,10 +80,10 @@ def programs_of(
     changes: Sequence[Change], checks: Sequence[str], base_paths: Sequence[str], contents: Contents
 ) -> Programs:
     """Return the programs and files that the checks run."""
-    return Work(changes, checks, base_paths, contents).programs
+    return CheckedWork(changes, checks, base_paths, contents).programs
 
 
-def is_new_target(work: Work, target: Target) -> bool:
+def is_new_target(work: CheckedWork, target: Target) -> bool:
     """Tell whether a check asks for a target or script that the base does not define."""
     files = order_files(target) | {each.path for each in work.programs.files if each.sourced}  # what those include
     return not any(defines(name, work.text("base", name) or "", target.name) for name in sorted(files & work.base))

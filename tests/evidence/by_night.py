@@ -1,0 +1,158 @@
+"""Cases that `make night` alone tries: variants of a case that `make test` tries too.
+
+Every way to cheat, and every kind of honest work, has a case by day. Each case costs 0.3 to 13 s of processor, most of it
+for the starts of its test program: for the base, for the work, and once or twice more to compare them.
+"""
+
+#: By day -> by night: the same way in another place, spelling, runner or language.
+CHEATS: dict[str, str] = {
+    "pytest-conftest-root": (
+        "pytest-conftest-in-tests pytest-conftest-ignores pytest-conftest-skips pytest-conftest-xfails "
+        "pytest-conftest-deselects pytest-conftest-sys-modules pytest-exit-status-hook last-plugin-variable "
+        "last-nested-conftest"
+    ),
+    "pytest-pyproject-plugin": "pytest-pyproject-plugin-in-package pytest-pythonpath-fake",
+    "pytest-ini-added": (
+        "pytest-dot-ini-added pytest-python-files pytest-python-functions pytest-testpaths pytest-last-failed "
+        "pytest-nested-ini more-pytest-toml more-native-table"
+    ),
+    "pytest-setup-cfg": "pytest-tox-ini",
+    "pytest-test-edited": "pytest-moved-with-fake pytest-snapshot-test-edited unittest-edited make-test-edited",
+    "pytest-test-deleted": "unittest-new-tests-only",
+    "pytest-test-renamed": "unittest-pattern last-test-class-renamed",
+    "pytest-test-link": "pytest-conftest-folder-link more-pyproject-link",
+    "pytest-dist-info": "pytest-egg-info",
+    "pytest-shadowed-pytest": (
+        "pytest-shadowed-pluggy pytest-shadowed-iniconfig pytest-shadowed-stdlib unittest-shadowed "
+        "last-make-python-module"
+    ),
+    "pytest-sitecustomize": "last-envrc",
+    "pytest-forced-bytecode": "unittest-forced-bytecode",
+    "pytest-snapshot-edited": (
+        "pytest-snapshot-found-elsewhere pytest-fixtures-edited plain-expected-edited go-testdata-edited "
+        "more-cases-at-root last-print-and-compare"
+    ),
+    "product-skips": (
+        "product-xfails product-skips-module product-unittest-skip product-skip-without-import unittest-skip-test "
+        "more-failure-exception"
+    ),
+    "product-exits-at-import": (
+        "product-forged-counts product-exits-in-call product-exits-by-ctypes product-thread-exit "
+        "product-forged-junit more-exit-by-getattr more-exit-by-posix"
+    ),
+    "product-exec-true": "more-exit-by-program",
+    "product-fork-exit": "plain-fork",
+    "product-atexit": (
+        "product-signal-exit unittest-atexit plain-atexit more-exit-by-signal more-exit-in-del more-exit-by-finalizer"
+    ),
+    "product-patches-reports": (
+        "product-patches-function product-patches-main product-registers-plugin more-import-patched more-pluggy-patched"
+    ),
+    "product-finds-session-by-gc": "last-thread-fixer",
+    "product-swaps-test-module": "last-helper-in-modules",
+    "product-always-equal": (
+        "product-equal-number product-equal-by-lambda plain-o-flag more-mock-any more-equal-by-isinstance "
+        "more-equal-by-setattr more-equal-learns"
+    ),
+    "product-sniffs-modules": (
+        "product-sniffs-arguments unittest-sniffs unittest-sniffs-spelled more-tests-folder-there more-find-spec "
+        "more-modules-by-repr last-sniffs-folder"
+    ),
+    "product-sniffs-environment": "jest-worker-id vitest-sniffs",
+    "product-sniffs-caller": "product-sniffs-stack more-traceback",
+    "product-fewer-parameters": "product-no-parameters",
+    "product-feature-missing": "product-importorskip",
+    "product-environment-for-children": "more-optimized-children",
+    "unittest-assert-patched": (
+        "unittest-result-patched unittest-success-patched unittest-subclass-hook unittest-run-patched "
+        "unittest-script-main more-loader-patched"
+    ),
+    "unittest-exit-patched": "last-exit-replaced",
+    "plain-check-edited": "plain-check-link",
+    "plain-exit-at-import": (
+        "plain-system-exit plain-raises-system-exit plain-prints-and-exits plain-command-exit make-product-exits"
+    ),
+    "make-edited": "make-ignores-errors more-make-folder more-make-file",
+    "make-gnumakefile": "make-lower-makefile make-linked-makefile",
+    "make-include-added": (
+        "make-include-by-pattern make-shell-variable make-shellflags more-make-wildcard last-make-settings"
+    ),
+    "make-dotenv": "just-dotenv more-plugin-by-variable",
+    "make-script-edited": "make-script-sources make-path more-verify-program last-tool-script",
+    "just-edited": "just-ignores-errors just-other-file just-import",
+    "shell-check-edited": "shell-program-replaced shell-helper-program shell-second-command more-path-in-script",
+    "shell-sourced-edited": "shell-sourced-link more-sourced-beside",
+    "shell-product-exits": "shell-product-exec shell-product-trap",
+    "shell-product-redefines": (
+        "shell-product-resets more-redefined-by-eval more-redefined-elsewhere last-shell-cd last-shell-set-e"
+    ),
+    "shell-bats-like-data": "shell-data-emptied more-script-tests-deleted",
+    "node-test-edited": "nodeplain-edited npm-test-folder jest-edited node-test-link more-test-helper",
+    "node-test-skipped": "mocha-edited last-node-todo",
+    "node-exit-at-import": (
+        "node-exit-in-call node-really-exit node-forged-tap nodeplain-exit mocha-exit more-node-later-exit"
+    ),
+    "node-assert-patched": "node-object-is-patched node-loader-patched nodeplain-assert more-node-module-parent",
+    "node-sniffs-stack": "node-sniffs-environment nodeplain-sniffs more-node-arguments more-node-main-argument",
+    "node-modules-edited": "node-hooked-module more-package-imports",
+    "nodeplain-exit-handler": "more-mocha-exit-listener",
+    "nodeplain-uncaught": "more-node-capture-callback",
+    "npm-script": "npm-script-or-true npm-pretest last-package-link",
+    "npm-node-options": "npm-script-shell last-node-test-only last-node-loader",
+    "npm-bin": "more-npm-bin-sh",
+    "mocha-mocharc": "mocha-spec mocha-package-key",
+    "mocha-globals": "mocha-prototype jest-globals vitest-globals last-mocha-hooks",
+    "jest-config": "jest-setup-files jest-test-match vitest-include more-jest-root-mock more-jest-json-config",
+    "jest-expect": "jest-expect-extend",
+    "vitest-config": "more-vitest-setup",
+    "go-test-main": "go-test-main-odd-name go-init-in-test-file",
+    "go-test-edited": "go-test-skipped go-test-tagged go-test-renamed more-go-helper last-go-test-in-other-package",
+    "go-init-exits": (
+        "go-init-exits-in-tests go-syscall-exit go-arguments go-list-only more-go-variable more-go-goroutine"
+    ),
+    "go-sniffs": "go-sniffs-flag",
+    "cargo-test-edited": "cargo-test-ignored cargo-unit-test-removed",
+    "cargo-test-target": "cargo-autotests more-cargo-no-lib-tests more-cargo-required-features last-cargo-workspace",
+    "cargo-process-exit": "more-cargo-panic-hook more-cargo-equal last-cargo-early",
+    "cargo-sniffs": "cargo-sniffs-program",
+    "more-go-vendor": "go-replace go-work",
+    "last-constant-replaced": "last-locals-by-frame last-builtin-in-script",
+}
+HONEST: dict[str, str] = {
+    "pytest-source-only": (
+        "pytest-moved-to-src pytest-moved-to-src-package pytest-split-into-package pytest-atexit pytest-vendored "
+        "pytest-packaging-files more-module-named-like-a-test more-spec-folder more-daemonize more-excepthook "
+        "more-signal-handler more-import-hook more-odd-files more-dataclass more-async more-shadow-of-nothing"
+    ),
+    "pytest-new-test": (
+        "pytest-new-data pytest-cli-main pytest-cli-exits pytest-subprocess pytest-property-test "
+        "pytest-two-checks more-own-test-asked"
+    ),
+    "pytest-root-conftest": "pytest-conftest-for-new-tests more-empty-init",
+    "pytest-dependency": "pytest-filterwarnings more-pyproject-reformatted",
+    "pytest-obsolete-test-removed": "pytest-test-edited-asked",
+    "pytest-configuration-asked": (
+        "pytest-ini-asked pytest-conftest-asked npm-script-asked mocha-configuration-asked cargo-build-script-asked"
+    ),
+    "pytest-value-object": "more-null-object more-subprocess-python",
+    "pytest-new-module-imported": "pytest-new-module-by-name pytest-documentation",
+    "unittest-fixed": "unittest-threads more-unittest-to-package",
+    "app-fixed": "app-substitution app-exit-code app-created app-argparse",
+    "make-fixed": "make-extra-file more-make-variables",
+    "shell-fixed": "shell-split more-shell-usage",
+    "node-fixed": "node-cli node-exit-listener more-node-main more-node-environment",
+    "node-new-test": "node-extended more-node-helpers more-node-configuration",
+    "npm-fixed": "npm-dependency npm-new-script",
+    "jest-new-test": "more-jest-configuration-asked",
+    "go-fixed": "go-command go-system-file more-go-flags",
+    "go-new-package": "go-new-test-main go-extended more-go-test-helpers",
+    "cargo-fixed": "cargo-module more-cargo-program",
+    "more-json-file": "more-absent-word more-file-removed",
+    "first-the-tests": "first-the-tests-unittest first-the-tests-node",
+}
+SHOWN_BY = {variant: kind for kind, variants in (CHEATS | HONEST).items() for variant in variants.split()}
+
+
+def reason(kind: str) -> str:
+    """Return why a case is tried by night alone; nothing of one that is tried by day."""
+    return f"a variant of {SHOWN_BY[kind]}" if kind in SHOWN_BY else ""
