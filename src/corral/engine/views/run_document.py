@@ -78,16 +78,21 @@ def lost(status: Status, owner: str | None) -> bool:
     return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
 
 
+def listed_reason(status: Status, owner: str | None, reason: str | None) -> str | None:
+    """Return why a run stands as a list shows it: orphaned, queued, or what was stored."""
+    if lost(status, owner):
+        return ORPHANED
+    return QUEUED if status == "queued" and owner is None else reason
+
+
 def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
     if gates:
         return answered_runs.words(gates)
     if record.status == "waiting" and (words := expired_conflicts.answered(store, record.id)):
         return words
-    if lost(record.status, record.owner):
-        return ORPHANED
-    if record.status in DRIVEN and stuck(record, time.time()):
+    if not orphaned(record.owner) and record.status in DRIVEN and stuck(record, time.time()):
         return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
-    return QUEUED if record.status == "queued" and record.owner is None else record.reason
+    return listed_reason(record.status, record.owner, record.reason)
 
 
 def build(store: Store, run: str) -> Run:

@@ -58,9 +58,7 @@ def lines(engine: Engine, most: int) -> list[responses.Line]:
         responses.Line(
             run=line.run,
             status=line.status,
-            reason=run_document.ORPHANED
-            if line.status in run_document.DRIVEN and run_document.orphaned(line.owner)
-            else line.reason,
+            reason=run_document.listed_reason(line.status, line.owner, line.reason),
             task=line.task[:MOST_TASK],
             repo=line.repo,
             strategy=line.strategy,
