@@ -12,7 +12,7 @@ from typing import Any
 
 #: Loaded before the first fork; what other commands need (the page, MCP) is loaded where it is used.
 COMMANDS = ("run", "look", "act", "evidence", "flow", "merge", "restore", "money", "inbox", "mail")
-PACKAGES = ("corral.engine", "corral.rules", "corral.world")
+PACKAGES = ("corral.engine", "corral.attempt", "corral.machines", "corral.store", "corral.rules", "corral.world")
 MOST_BYTES = 1 << 20
 DESCRIPTORS = 4  #: of a request: stdin, stdout, stderr, and where its end is reported
 
