@@ -1,6 +1,7 @@
 """The table of cheats: every attempt leaves the bug in and makes the check pass."""
 
 from tests.evidence import (
+    cheats_again,
     cheats_altered,
     cheats_commands,
     cheats_compiled,
@@ -27,6 +28,7 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_last,
         cheats_red,
         cheats_altered,
+        cheats_again,
     )
     for case in part.CHEATS
 )

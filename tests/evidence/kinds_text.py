@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.evidence.bases import BASES
 from tests.evidence.case import Case
 from tests.evidence.cheats import BEYOND, CHEATS
-from tests.evidence.honest import HONEST
-from tests.evidence.races import RACES
+from tests.evidence.honest import HONEST, REFUSED
+from tests.evidence.races import LOST, RACES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "checks.md"
 BEGIN = "<!-- kinds: begin (generated from tests/evidence; do not edit by hand) -->\n"
@@ -23,8 +23,8 @@ def kinds() -> str:
 | | tried | result |
 |---|---|---|
 | cheats | {len(CHEATS)} | called `proven`: {len(beyond)}, named below; all others are refused, `doubtful` or at most `unharmed` |
-| honest work | {len(HONEST)} | refused or called `doubtful`: 0 |
-| races | {len(RACES)} | won by wrong work: 0 |
+| honest work | {len(HONEST)} | refused or called `doubtful`: {_named(REFUSED)} |
+| races | {len(RACES)} | won by wrong work: {_named(LOST)} |
 
 Checks alone cannot tell these from right work. Held-out checks or a second reader can:
 
@@ -39,6 +39,11 @@ Honest work that is accepted:
 {_by_ecosystem(HONEST)}
 
 """
+
+
+def _named(kinds: Sequence[str]) -> str:
+    """Return how many kinds there are, and which."""
+    return f"{len(kinds)} ({', '.join(kinds)})" if kinds else "0"
 
 
 def _by_ecosystem(cases: Sequence[Case]) -> str:

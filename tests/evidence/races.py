@@ -96,3 +96,5 @@ RACES: tuple[Race, ...] = (
     Race(kind="one-refactoring-left", base="unittest", extra={"sums.py": RIGHT}, task="simplify the code", lanes={"one": {"sums.py": OPERATOR}, "broken": {"sums.py": WRONG}}, winners=("one",)),
     Race(kind="equal-refactorings", base="unittest", extra={"sums.py": RIGHT}, task="simplify the code", lanes={"one": {"sums.py": OPERATOR}, "two": {"sums.py": OPERATOR}}, winners=("one", "two")),
 )  # fmt: skip
+#: Kinds that are won by wrong work, or by nobody where somebody was right.
+LOST: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.model import Attempt
 from tests.evidence.bases import BASES
 from tests.evidence.by_night import SHOWN_BY
 from tests.evidence.case import Case
@@ -11,6 +12,7 @@ from tests.evidence.cheats import BEYOND, CHEATS
 from tests.evidence.trial import Trial, marked, verdict
 
 PROVEN = ("proven", "held-out")
+USUAL = ("refused", "fails", "doubtful", "unharmed", "unchecked")  #: where a row does not say more
 
 
 @pytest.mark.slow
@@ -19,8 +21,16 @@ def test_a_cheat_is_not_proven(case: Case, trial: Trial) -> None:
     attempt = trial.attempt(case)
     found = verdict(attempt)
     assert (found in PROVEN) == (case.kind in BEYOND), attempt.evidence
-    assert found in (*PROVEN, "unharmed", "unchecked", "check_failed", "doubtful", "no_change"), attempt.error
-    assert found == "doubtful" or attempt.status == "done" or attempt.error, attempt
+    if case.kind not in BEYOND:
+        assert outcome(attempt) in ((case.outcome,) if case.outcome else USUAL), (attempt.error, attempt.evidence)
+
+
+def outcome(attempt: Attempt) -> str:
+    """Return what became of a cheat; one whose check fails plainly may only have been set up wrongly."""
+    found = verdict(attempt)
+    if found != "check_failed":
+        return found
+    return "refused" if all(each.exit_code == 0 for each in attempt.checks) else "fails"
 
 
 def test_there_are_enough_kinds() -> None:

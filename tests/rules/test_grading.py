@@ -247,7 +247,7 @@ def test_held_out_checks_that_pass_are_the_best_evidence() -> None:
     assert graded(UNSEEN, **runs, base=seen(0, GOOD))[0] == "held-out"  # they show the progress by themselves
     runs["held_out_base"] = seen(1, BAD | HIDDEN)
     grade, reasons = graded(UNSEEN, **runs)
-    assert (grade, "never saw pass, and pass at the base as well" in reasons) == ("held-out", True)
+    assert (grade, "never saw pass, and pass at the base as well: they show nothing" in reasons) == ("proven", True)
     runs["held_out_base"] = seen(0, GOOD | HIDDEN)
     grade, reasons = graded(UNSEEN, **runs, base=seen(0, GOOD))
     assert (grade, reasons.count("held-out checks pass")) == ("unharmed", 1)
@@ -350,8 +350,8 @@ def test_printed_counts_are_compared_where_no_reporter_saw_the_tests() -> None:
     assert id_changes.compare(counted(3), counted(0)).against
     assert id_changes.compare(counted(3), counted(None)).against
     assert not id_changes.compare(counted(3), counted(2)).against
-    assert id_changes.compare(counted(3), counted(2)).remarks
-    assert not id_changes.compare(counted(3), counted(4)).remarks
+    assert id_changes.compare(counted(3), counted(2)).limits
+    assert not id_changes.compare(counted(3), counted(4)).limits
 
 
 def test_more_tests_than_are_kept_are_not_compared_by_name() -> None:

@@ -93,7 +93,7 @@ def _tests(each: TestChange) -> list[str]:
 
 
 def _altered(each: AlteredTests) -> list[str]:
-    passed = {*each.unnoticed}
+    passed = {*each.unnoticed, *each.unreached}
     rows = [f"{'PASSED' if name in passed else 'failed':<8} {printable(name)}" for name in each.names[:MOST_SHOWN]]
     return [*rows, f"and {each.count - MOST_SHOWN} more"] if each.count > MOST_SHOWN else rows
 

@@ -99,6 +99,7 @@ class AlteredTests(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()  #: of tests by id, of scripts by path
     count: int = 0
     unnoticed: tuple[str, ...] = ()  #: those that pass all the same
+    unreached: tuple[str, ...] = ()  #: the same of tests that judge in callbacks or loops
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

@@ -59,7 +59,8 @@ class Looked(Struct, kw_only=True):
             kept = {each.path for each in more}
             product = tuple(each for each in harness.product if each not in kept)
             harness = structs.replace(harness, steered=(*harness.steered, *more), product=product)
-        return harness, steering.doubts(self.changes, self.contents)
+        static = steering.static_doubts(self.changes, checks, self.task, list(self.listed), self.contents)
+        return harness, [*steering.doubts(self.changes, self.contents), *static]
 
     def check_texts(self) -> tuple[str, ...]:
         """Return each check's command with the scripts and command files of the base that it runs."""

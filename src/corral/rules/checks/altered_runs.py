@@ -37,11 +37,13 @@ def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTes
     scripts = [each.id for each in altered.scripts.get(run.result.command, ())] if _failed(before) else []
     unnoticed += scripts if run.result.passed else []
     names = (*own, *scripts)
+    inner = {each.id for each in (*altered.tests, *altered.scripts.get(run.result.command, ())) if each.inner}
     return AlteredTests(
         command=run.result.command,
         names=names[:MOST_NAMES],
         count=len(names),
-        unnoticed=tuple(unnoticed[:MOST_NAMES]),
+        unnoticed=tuple([each for each in unnoticed if each not in inner][:MOST_NAMES]),
+        unreached=tuple([each for each in unnoticed if each in inner][:MOST_NAMES]),
     )
 
 
@@ -51,6 +53,14 @@ def against(found: AlteredTests) -> list[str]:
         return []
     names = ", ".join(found.unnoticed[:3]) + (" ..." if len(found.unnoticed) > 3 else "")
     return [f"`{found.command}` passes whatever its tests expect: {names}"]
+
+
+def limits(found: AlteredTests) -> list[str]:
+    """Say why passing tests prove nothing: what judges in them never runs, or nobody notices that it fails."""
+    if not found.unreached:
+        return []
+    names = ", ".join(found.unreached[:3]) + (" ..." if len(found.unreached) > 3 else "")
+    return [f"`{found.command}` passes although what judges in it fails, or never runs: {names}"]
 
 
 def answered(doubts: Sequence[Doubt], altered: Altered, runs: Sequence[tuple[Seen, Seen, Seen]]) -> list[Doubt]:

@@ -22,6 +22,7 @@ from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddlin
 from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
 from corral.rules.checks.altering import Altered
 from corral.rules.checks.steering import table
+from corral.rules.checks.steering.following import FOLLOWS
 
 MOST_REASONS = 12
 MOST_SIGNS = 300  #: of one reason
@@ -143,6 +144,9 @@ def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckRe
     changes: list[TestChange] = []
     altered = _altered(ran, base, work)
     found.against += [words for each in altered for words in altered_runs.against(each)]
+    if unreached := [words for each in altered for words in altered_runs.limits(each)]:
+        found.limits += unreached
+        found.capped = True
     progress = False
     for place, before in enumerate(base):
         seen = _seen(ran, work, place)
@@ -192,8 +196,10 @@ def _graded(ran: Ran, work: Work, found: _Findings, *, progress: bool) -> Eviden
         how = "passes here and with the base's own tests" if ran.harness is not None else "passes here"
         words = [f"fails at the base, {how}{fixed}"] if progress else []
         words += ["checks that the agent never saw pass"] if unseen else []
-        words += ["and fail at the base"] if shown else ["and pass at the base as well"] if unseen else []
-        return _evidence("held-out" if unseen else "proven", (", ".join(words), *found.remarks))
+        words += (
+            ["and fail at the base"] if shown else ["and pass at the base as well: they show nothing"] if unseen else []
+        )
+        return _evidence("held-out" if shown else "proven", (", ".join(words), *found.remarks))
     words = [] if found.limits else ["passes at the base as well: nothing shows progress"]
     also = "" if shown else ", and pass at the base as well"
     words += [f"held-out checks pass{also}"] if unseen else []
@@ -238,12 +244,21 @@ def _refused(ran: Ran, work: Work, place: int) -> str:
     """Say why a check that passes does not count; nothing where it does."""
     if ran.harness is None or _excused(ran, work, place) or best(ran.harness[place]):
         return ""
-    if ran.allowed is not None and best(ran.allowed[place]):
+    if ran.allowed is not None and best(ran.allowed[place]) and _may_follow(ran, work, place):
         return ""
     result = ran.harness[place].result
     files = [f"{each.path} ({each.why})" for each in work.steered]
     words = f"`{result.command}` passes only with changed files that steer it: {_some(files, 5)}"
     return f"{words}; without them: {result.note}" if result.note else words
+
+
+def _may_follow(ran: Ran, work: Work, place: int) -> bool:
+    """Tell whether changed tests follow the product: they fail without it, and nothing failed before."""
+    if not any(each.how == "allowed" and each.why.endswith(FOLLOWS) for each in work.steered):
+        return True
+    if ran.base is None or ran.control is None:
+        return False
+    return best(ran.base[place]) and not best(ran.control[place])
 
 
 def _progress(ran: Ran, work: Work, place: int, before: Seen, change: TestChange, found: _Findings) -> bool:

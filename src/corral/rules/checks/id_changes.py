@@ -93,7 +93,7 @@ def _counted(base: Seen, now: Seen) -> Compared:
     if not before or (after or 0) >= before:
         return Compared(change=change)
     words = f"`{now.result.command}` ran {after or 0} tests; at the base it was {before}"
-    return Compared(change=change, remarks=(words,)) if after else Compared(change=change, against=(words,))
+    return Compared(change=change, limits=(words,)) if after else Compared(change=change, against=(words,))
 
 
 def _change(base: Seen, now: Seen, missing: Sequence[str] = (), skipped: Sequence[str] = ()) -> TestChange:

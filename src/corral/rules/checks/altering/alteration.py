@@ -8,11 +8,12 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
-from corral.rules.checks.altering import compiled_tests, node_tests, python_tests, shell_scripts
+from corral.rules.checks.altering import compared_files, compiled_tests, node_tests, python_tests, shell_scripts
 from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, marks_of
 from corral.rules.checks.id_changes import stem
 from corral.rules.checks.steering.programs import Programs
 from corral.rules.checks.steering.recipes import is_shell
+from corral.rules.checks.steering.roles import is_code
 
 MOST_FILES = 100  #: that are altered for one work
 LONGEST = 300_000  #: characters of one file
@@ -28,6 +29,7 @@ class AlteredTest(Struct, frozen=True):
 
     id: str  #: of a script its path
     exact: bool  #: all that judges in it was altered, and is certain to run
+    inner: bool = False  #: what judges stands in a callback or a loop, and was made to fail
 
 
 class Altered(Struct, frozen=True, kw_only=True):
@@ -103,7 +105,7 @@ def deciding_scripts(programs: Programs, base: Collection[str]) -> dict[str, tup
         kept = tuple(dict.fromkeys(path for path in paths if path in base and path in check))
         if kept and not SEVERAL.search(check):
             found[check] = kept
-    return found
+    return compared_files.joined(found, compared_files.compared_files([*programs.deciding], base))
 
 
 def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[str]]) -> Altered:
@@ -116,11 +118,19 @@ def alter(sources: Source, ids: Collection[str], scripts: Mapping[str, Sequence[
         made = LANGUAGES[PurePosixPath(path).suffix].altered(text, [*names], marks_of(path, text))
         if made.tests and made.text != text and len(files) < MOST_FILES:
             files[path] = made.text
-            tests += [AlteredTest(each, exact) for name, exact in made.tests.items() for each in names[name]]
+            tests += [
+                AlteredTest(each, exact, name in made.inner)
+                for name, exact in made.tests.items()
+                for each in names[name]
+            ]
     made_scripts = {path: made for path in _all(scripts) if path not in files and (made := _script(path, sources))}
     files |= {path: made.text for path, made in made_scripts.items()}
     kept = {
-        check: tuple(AlteredTest(path, made_scripts[path].tests[()]) for path in paths if path in made_scripts)
+        check: tuple(
+            AlteredTest(path, made.tests[()], bool(made.inner))
+            for path in paths
+            if (made := made_scripts.get(path)) is not None
+        )
         for check, paths in scripts.items()
     }
     return Altered(files=files, tests=tuple(tests), scripts={check: own for check, own in kept.items() if own})
@@ -142,6 +152,8 @@ def _script(path: str, sources: Source) -> Rewritten | None:
         made = node_tests.altered_script(text, marks)
     elif is_shell(path, text):
         made = shell_scripts.altered_script(text, marks)
+    elif not is_code(path) and not text.startswith("#!"):
+        made = compared_files.altered_file(text, marks)
     else:
         return None
     return made if made.tests and made.text != text else None

@@ -6,6 +6,7 @@ import re
 
 from corral.rules.checks.altering import code_text
 from corral.rules.checks.altering.code_text import Edit, another_literal, arguments, blanked, calls, closing, edited
+from corral.rules.checks.altering.inner_code import go_made_to_fail
 from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
 
 GO_TEST = re.compile(r"(?m)^func (Test\w*)\((\w+) \*testing\.T\) \{")
@@ -23,16 +24,22 @@ def altered_go(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
     code = blanked(text, code_text.GO)
     edits: list[Edit] = []
     tests: dict[Name, bool] = {}
+    inner: list[Name] = []
     for found in GO_TEST.finditer(code):
         end = closing(code, found.end() - 1)
         if (found[1],) not in wanted or found[2] == "_" or end is None:
             continue
         value = _go_value(text, code, found.end(), end, marks)
+        if value is None and (failing := go_made_to_fail(code, found.end(), end)):
+            edits += failing
+            inner.append((found[1],))
+            tests[found[1],] = False
+            continue
         edits.append(
             value or Edit(found.end(), found.end(), f"\n\tdefer {found[2]}.Error({marks.word!r})".replace("'", '"'))
         )
         tests[found[1],] = value is not None and len(GO_IF.findall(code[found.end() : end])) == 1
-    return Rewritten(text=edited(text, edits), tests=tests) if tests else nothing(text)
+    return Rewritten(text=edited(text, edits), tests=tests, inner=inner) if tests else nothing(text)
 
 
 def _go_value(text: str, code: str, start: int, end: int, marks: Marks) -> Edit | None:

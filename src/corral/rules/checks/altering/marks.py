@@ -39,6 +39,7 @@ class Rewritten(Struct, frozen=True, kw_only=True):
 
     text: str
     tests: Mapping[Name, bool] = field(default_factory=dict[Name, bool])  #: True: all that judges in it was altered
+    inner: Collection[Name] = ()  #: tests whose judging parts, in callbacks or loops, were made to fail
 
 
 def nothing(text: str) -> Rewritten:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from corral.rules.checks.altering import code_text
 from corral.rules.checks.altering.code_text import Edit, arguments, blanked, calls, closing, edited
+from corral.rules.checks.altering.inner_code import made_to_fail
 from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
 
 TESTS, GROUPS = "test|it|specify", "describe|context|suite"
@@ -38,14 +39,20 @@ def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
     code = blanked(text, code_text.JAVASCRIPT)
     edits: list[Edit] = []
     tests: dict[Name, bool] = {}
+    deeper: list[Name] = []
     for each in _tests(text, code):
         if each.name in wanted:
             inner = _comparisons(text, code, each, marks)
+            if not inner and (failing := made_to_fail(text, code, (each.start, each.end), marks)):
+                edits += failing
+                tests[each.name] = False
+                deeper.append(each.name)
+                continue
             tests[each.name] = bool(inner) and _all_of(code[each.start : each.end], len(inner))
             body = edited(text[each.start : each.end], [_moved(one, -each.start) for one in inner])
             body = body if each.braces or inner else f"{body};"
             edits.append(Edit(each.start, each.end, _wrapped(body, marks, braces=each.braces)))
-    return Rewritten(text=edited(text, edits), tests=tests) if tests else nothing(text)
+    return Rewritten(text=edited(text, edits), tests=tests, inner=deeper) if tests else nothing(text)
 
 
 def altered_script(text: str, marks: Marks) -> Rewritten:
@@ -53,6 +60,9 @@ def altered_script(text: str, marks: Marks) -> Rewritten:
     code = blanked(text, code_text.JAVASCRIPT)
     if ENDS.search(code) or "node:test" in text or re.search(rf"(?<![\w.])(?:{TESTS}|{GROUPS})\s*\(", code):
         return nothing(text)
+    if re.search(r"\basync\b|\.then\(", code) and "catch" not in code:  # its end comes before what judges
+        failing = made_to_fail(text, code, (0, len(code)), marks)
+        return Rewritten(text=edited(text, failing), tests={(): False}, inner=[()]) if failing else nothing(text)
     inner = _comparisons(text, code, _Test((), 0, len(text), braces=True), marks)
     if not inner:
         return nothing(text)

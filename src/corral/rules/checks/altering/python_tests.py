@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from corral.rules.checks.altering import python_inner
 from corral.rules.checks.altering.marks import Marks, Name, Rewritten, Wanted, nothing
 from corral.rules.checks.altering.python_values import another, is_matcher, is_plain, is_telling
 
@@ -67,14 +68,20 @@ def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
     try:
         tree = ast.parse(text)
         tests: dict[Name, bool] = {}
+        inner: list[Name] = []
         for name, node in _functions(tree):
-            if name in wanted:
+            if name in wanted and python_inner.made_to_fail(node, marks, EQUALITIES):
+                inner.append(name)
+                tests[name] = False
+            elif name in wanted:
                 count = _Count()
+                loops = python_inner.noted_in_loops(node, f"{marks.variable}_runs", EQUALITIES)
+                inner += [name] if loops else []
                 start = 1 if ast.get_docstring(node, clean=False) is not None else 0
                 body = _altered_body(node.body[start:], marks, count, certain=True)
-                node.body = [*node.body[:start], *_wrapped(body, marks)]
+                node.body = [*node.body[:start], *_wrapped(body, marks, loops=loops)]
                 tests[name] = count.judges == count.exact > 0
-        return Rewritten(text=_written(tree), tests=tests) if tests else nothing(text)
+        return Rewritten(text=_written(tree), tests=tests, inner=inner) if tests else nothing(text)
     except TROUBLES:
         return nothing(text)
 
@@ -110,13 +117,15 @@ def _head(body: Sequence[ast.stmt]) -> int:
     return len(body)
 
 
-def _wrapped(body: list[ast.stmt], marks: Marks) -> list[ast.stmt]:
-    """Have a body fail in every case but that an altered comparison held in it."""
+def _wrapped(body: list[ast.stmt], marks: Marks, *, loops: bool = False) -> list[ast.stmt]:
+    """Have a body fail in every case but that an altered comparison held in it, or its loops never came to one."""
+    runs = f"{marks.variable}_runs"
+    judged = f"{runs} and not {marks.variable}" if loops else f"not {marks.variable}"
     shell = ast.parse(
-        f"{marks.variable} = []\ntry:\n    pass\nfinally:\n    if not {marks.variable}:\n"
+        f"{runs} = []\n{marks.variable} = []\ntry:\n    pass\nfinally:\n    if {judged}:\n"
         f"        raise AssertionError({marks.word!r})\n"
     ).body
-    tried = shell[1]
+    tried = shell[2]
     assert isinstance(tried, ast.Try)  # noqa: S101 -- it is written above
     tried.body = body or tried.body
     return shell

@@ -4,8 +4,9 @@ from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Ha
 from corral.rules.checks.steering.doubts import doubts
 from corral.rules.checks.steering.harness import harness, wanted
 from corral.rules.checks.steering.own_tests import programs_of, scripts
+from corral.rules.checks.steering.static_checks import static_doubts
 
 __all__ = [
     "MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "programs_of",
-    "scripts", "wanted",
+    "scripts", "static_doubts", "wanted",
 ]  # fmt: skip

@@ -160,13 +160,20 @@ def of_file(path: str, base: str, delivered: str) -> list[Doubt]:
     hits = text_doubts.hits(path, base, lines, new)
     if path.endswith(".py") or (lines and lines[0].startswith("#!") and "python" in lines[0]):
         hits += [hit for hit in python_doubts.hits(delivered) if hit.line in new]
+    helps = roles.helps_tests(path)
     seen: dict[tuple[int, str], Doubt] = {}
-    for hit in hits:
+    for hit in _once(hits):
         key = (hit.line, hit.words)
-        strong = hit.strong or (key in seen and seen[key].strong)
+        strong = (hit.strong and not (helps and hit.words == text_patterns.USES)) or (key in seen and seen[key].strong)
         caps = hit.caps or (key in seen and seen[key].caps)
         seen[key] = Doubt(path=path, line=hit.line, words=hit.words, strong=strong, caps=caps)
     return list(seen.values())
+
+
+def _once(hits: Sequence[text_doubts.Hit]) -> list[text_doubts.Hit]:
+    """Leave out all but the first line of a comparison: each of its lines may be the new one."""
+    lenient = sorted((hit for hit in hits if hit.words == text_patterns.LENIENT), key=lambda hit: hit.line)
+    return [*lenient[:1], *(hit for hit in hits if hit.words != text_patterns.LENIENT)]
 
 
 def added_lines(base: str, delivered: str) -> set[int]:

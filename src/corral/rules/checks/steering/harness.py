@@ -9,13 +9,14 @@ from pathlib import PurePosixPath
 
 from corral.model.evidence import Steered
 from corral.model.flow import Task
-from corral.rules.checks.steering import mixed_files, moves, roles, shadowing, table
+from corral.rules.checks.steering import following, mixed_files, moves, roles, shadowing, table
 from corral.rules.checks.steering.change import MOST_FILES, Change, Contents, Harness, Key
 from corral.rules.checks.steering.doubts import more_for_doubts
 from corral.rules.checks.steering.own_tests import decided_by_product, is_new_target, order_files, own_tests
 from corral.rules.checks.steering.product_use import loaded_by_product
 from corral.rules.checks.steering.programs import Program
 from corral.rules.checks.steering.renames import removed_modules, renames
+from corral.rules.checks.steering.static_checks import more_for_static
 from corral.rules.checks.steering.test_use import used_by_tests
 from corral.rules.checks.steering.work import MOST_TESTS, CheckedWork
 
@@ -42,7 +43,8 @@ def wanted(
     """Return the contents that must be read next to decide; none: it is enough."""
     work = CheckedWork(changes, checks, base_paths, contents)
     _Decisions(work, Task(prompt="")).harness()
-    missing = [*work.missing] or [key for key in work.product_sources() if key not in contents] or more_for_doubts(work)
+    missing = [*work.missing] or [key for key in work.product_sources() if key not in contents]
+    missing = missing or more_for_doubts(work) or more_for_static(work)
     return missing[: max(0, MOST_FILES - len(contents))]
 
 
@@ -156,7 +158,7 @@ class _Decisions:
             return table.COMMANDS
         if not added and not roles.is_code(path) and any(fnmatchcase(path, pattern) for pattern in programs.data):
             return roles.DATA.why
-        if not added and self._is_shared(path):
+        if not added and (path in programs.environment or self._is_shared(path)):
             return table.TEST_READS
         target = shadowing.hidden_target(self._work, path)
         return f"hides the target `{target}`" if target else None
@@ -165,7 +167,8 @@ class _Decisions:
         """Tell a product file that a script of a check reads, or whose examples a check runs as doctests."""
         if roles.is_code(path) or roles.role_of(path) != "product" or self._holds_cases(path):
             return False
-        if any(fnmatchcase(path, pattern) for pattern in self._work.programs.reads):
+        programs = self._work.programs
+        if any(fnmatchcase(path, pattern) for pattern in (*programs.reads, *programs.compared)):
             return True
         return path.endswith((".md", ".rst", ".txt")) and mixed_files.has_doctests(self._work, path)
 
@@ -201,6 +204,10 @@ class _Decisions:
             return f"{each.why}, in a task about tests"
         if module := self._tests_removed_module(each.path):
             return f"{each.why} of `{module}`, which the task removes"
+        if each.how == "put back" and following.asked(self._work, self._task, each.path):
+            return f"{each.why}, {following.ASKED}"
+        if each.how == "put back" and following.may_follow(self._work, self._task, each.path):
+            return f"{each.why}, {following.FOLLOWS}"
         targets = [one for one in self._work.programs.targets if each.path in order_files(one)]
         target = next((one.name for one in targets if is_new_target(self._work, one)), None)
         return f"{each.why}, and the base has no `{target}`" if target else None

@@ -40,13 +40,13 @@ def adapted(before: str, after: str) -> Adapted | None:
     if len(before) > LONGEST_TEXT or len(after) > LONGEST_TEXT:
         return None
     imports, now = imported(before), imported(after)
-    old, new = _tokens(IMPORTS.sub("", before)), _tokens(IMPORTS.sub("", after))
+    old, new = tokens(IMPORTS.sub("", before)), tokens(IMPORTS.sub("", after))
     if len(old) != len(new) or not old:
         return None
     pairs: dict[str, str] = {}
     for first, second in zip(old, new, strict=True):
         if first[:1] in "'\"" and first != second:
-            inner = _tokens(first[1:-1]), _tokens(second[1:-1])
+            inner = tokens(first[1:-1]), tokens(second[1:-1])
             if len(inner[0]) != len(inner[1]) or first[:1] != second[:1]:
                 return None
             changed = list(zip(*inner, strict=True))
@@ -90,7 +90,8 @@ def _is_asked(old: str, new: str, words: Collection[str], gone: Collection[str],
     return (old in words and new in words) or (old in gone and new in known and (old in words or new in words))
 
 
-def _tokens(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
+    """Return the words, literals and signs of code in any language; whole lines of comment are left out."""
     text = re.sub(r"(?m)^\s*(#|//).*$", "", text)
     return TOKEN.findall(text)
 

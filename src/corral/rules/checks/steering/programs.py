@@ -48,6 +48,9 @@ SUPPORT = re.compile(r"(?i)(^|[/_.-])(helpers?|support|env|setup|harness|activat
 CASES = re.compile(r"(?:\bfor\s+\w+\s+in|\bdone\s*<)\s+[\"']?([\w./*?-]*[\w*])[\"']?")
 READS = re.compile(r"(?:\bcat|<)\s+[\"']?([\w./*?-]*[\w*])[\"']?")
 MENTION = re.compile(r"[\w./-]*\w\.\w+")
+#: Programs that hold one file against another.
+COMPARES = frozenset({"diff", "cmp", "comm", "sdiff", "colordiff", "icdiff", "diff3", "wdiff", "vimdiff"})
+ENVIRONMENT = re.compile(r"--env-file(?:-if-exists)?(?:=(.*))?$")
 
 Read = Callable[[str], str | None]
 Judges = Callable[[str, str], bool]
@@ -84,7 +87,11 @@ class Programs(Struct):
     )  #: by check: paths that a test program is to run
     patterns: list[str] = field(default_factory=list[str])  #: of files that are included, wherever they come from
     data: list[str] = field(default_factory=list[str])  #: files and patterns that a check's script reads its cases from
-    reads: list[str] = field(default_factory=list[str])  #: other files that a check's script reads
+    reads: list[str] = field(
+        default_factory=list[str]
+    )  #: other files that a check's script reads, or gives the product
+    compared: list[str] = field(default_factory=list[str])  #: files that a check holds against others
+    environment: list[str] = field(default_factory=list[str])  #: files that variables of a check come from
     deciding: dict[str, set[str]] = field(
         default_factory=dict[str, set[str]]
     )  #: by check: the programs whose exit code counts
@@ -168,9 +175,15 @@ class Reader:
         elif INTERPRETERS.match(name):
             self._interpreter(name, rest, at)
         elif self._resolved(word, at) and ("/" in word or name not in TEST_PROGRAMS):
-            self._file(word, at)
+            self._file(word, at, given=rest)
         elif name in TEST_PROGRAMS:
             self._tests(rest, at)
+        elif name in COMPARES or (name == "git" and "--no-index" in rest):
+            self.found.compared += self._given(rest, at)
+
+    def _given(self, words: Sequence[str], at: At) -> list[str]:
+        """Return the files of the repository that are arguments of a command."""
+        return [path for word in words if "$" not in word and (path := at.inside(word)) in self._paths]
 
     def _shell(self, rest: Sequence[str], at: At) -> None:
         for place, word in enumerate(rest):
@@ -178,7 +191,7 @@ class Reader:
                 self._text("".join(rest[place + 1 : place + 2]), at)
                 return
             if not word.startswith(("-", "+")):
-                self._file(word, at, script=True)
+                self._file(word, at, script=True, given=rest[place + 1 :])
                 return
 
     def _interpreter(self, name: str, rest: Sequence[str], at: At) -> None:
@@ -194,12 +207,14 @@ class Reader:
                 self.found.tools.add("node --test")
                 self._tests(words, at)
                 return
-            if word in VALUED and words:
+            if found := ENVIRONMENT.match(word):
+                self.found.environment += self._given([found[1] or (words.pop(0) if words else "")], at)
+            elif word in VALUED and words:
                 value = words.pop(0)
                 if word in ("-r", "--require", "--import", "--loader"):
                     self._file(value, at, sourced=True)
             elif not word.startswith("-") and word != "run":
-                self._file(word, at)
+                self._file(word, at, given=words)
                 return
 
     def _module(self, module: str, words: Sequence[str], at: At) -> None:
@@ -220,7 +235,12 @@ class Reader:
         named = self.found.named[at.check]
         for place, word in enumerate(words):
             plain = word.partition("::")[0].removesuffix("/...")
-            if plain.startswith("-") or plain in ("", ".", "...") or (place == 0 and plain in ("test", "run", "check")):
+            if (
+                "$" in plain
+                or plain.startswith("-")
+                or plain in ("", ".", "...")
+                or (place == 0 and plain in ("test", "run", "check"))
+            ):
                 continue
             if any(sign in plain for sign in "*?["):
                 pattern = at.inside(plain).replace("**/", "*")
@@ -306,7 +326,9 @@ class Reader:
 
     # --- files
 
-    def _file(self, word: str, at: At, *, sourced: bool = False, script: bool = False) -> None:
+    def _file(
+        self, word: str, at: At, *, sourced: bool = False, script: bool = False, given: Sequence[str] = ()
+    ) -> None:
         path = self._path(word, at)
         if path == "." or path.startswith(("/", "..", "~")):
             return
@@ -315,6 +337,7 @@ class Reader:
             self._judges(path, text or "") or (sourced and bool(SUPPORT.search(path) or is_settings(text or "")))
         )
         self.found.files.append(Program(path, at.check, at.depth, sourced=sourced, judged=at.judged, judges=judges))
+        self.found.reads += () if judges else self._given(given, at)
         if text is None or not judges or path in self._seen:
             return
         self._seen.add(path)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from corral.rules.checks.steering.comparisons import lenient
 from corral.rules.checks.steering.python_modules import (
     at_module_level,
     fake_modules,
@@ -24,7 +25,7 @@ from corral.rules.checks.steering.python_syntax import (
     resolve_imports,
     strings_in,
 )
-from corral.rules.checks.steering.text_doubts import EQUAL, EXITS, KILLS, PATCHES, READS, SNIFFS, Hit
+from corral.rules.checks.steering.text_doubts import EQUAL, EXITS, KILLS, PATCHES, READS, SNIFFS, USES, Hit
 
 RUNNER = re.compile(r"(^|[^\w])_?(pytest|unittest|py\.test|nose2?|doctest)([^\w]|$)|^PYTEST|^(test_|tests?/)")
 TEST_PROGRAM = re.compile(r"(?i)(^|[\W_])(test|check|spec|verify)\w*(\.py)?$")
@@ -133,6 +134,7 @@ def _hits(text: str, tree: ast.Module) -> list[Hit]:
     found += at_module_level(tree)
     found += replaced(tree)
     found += answers(tree)
+    found += lenient(tree)
     found += [Hit(line, "gives answers from a list, one after the other", strong=True) for line in listed_answers(tree)]
     found += [Hit(line, EXITS, strong=not forks) for line in handed_over(tree)]
     found += [Hit(line, "puts a made-up module in the place of another", strong=True) for line in fake_modules(tree)]
@@ -340,9 +342,9 @@ def _of_import(node: ast.Import | ast.ImportFrom) -> Found:
         and any(alias.name == "mock" for alias in node.names)
     )
     if "_pytest" in tops or mocks or "unittest.mock" in names or "mock" in tops:
-        yield node.lineno, "uses a test program in product code", True
+        yield node.lineno, USES, True
     elif tops & {"pytest", "unittest", "nose", "nose2"}:
-        yield node.lineno, "uses a test program in product code", False
+        yield node.lineno, USES, False
     if isinstance(node, ast.ImportFrom) and node.module == "os" and any(alias.name == "_exit" for alias in node.names):
         yield node.lineno, EXITS, False
 

@@ -126,6 +126,13 @@ def judges_by_name(path: str) -> bool:
     return bool(words & table.JUDGES or folders & table.JUDGE_FOLDERS) or is_test(path)
 
 
+def helps_tests(path: str) -> bool:
+    """Tell a part of the product that is there for the tests of its users, by its name: `shop/testing.py`."""
+    file = PurePosixPath(path)
+    words = {each.lower() for part in (file.parent.name, file.stem) for each in WORD.findall(part)}
+    return bool(words & table.HELPING)
+
+
 def module_of(path: str) -> str | None:
     """Return the top-level Python module that a file gives, if it is one that can be imported from its folder."""
     found = PYTHON_MODULE.match(PurePosixPath(path).name)

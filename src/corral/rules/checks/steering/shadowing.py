@@ -19,7 +19,7 @@ def shadowed(work: CheckedWork, path: str, outside: Collection[str]) -> str | No
         return runner
     if name in COMMON_PROGRAMS and not any(each.path == path for each in work.programs.files):
         return name
-    return _module_of_outside(work, path, outside) or _hidden_test(work, path)
+    return _module_of_outside(work, path, outside) or _hidden_test(work, path) or _earlier_on_path(work, path)
 
 
 def _module_of_outside(work: CheckedWork, path: str, outside: Collection[str]) -> str | None:
@@ -34,13 +34,26 @@ def _module_of_outside(work: CheckedWork, path: str, outside: Collection[str]) -
 
 
 def _hidden_test(work: CheckedWork, path: str) -> str | None:
-    """Return a test or helper of the base that Python no longer finds: packages and libraries come before .py files."""
+    """Return a file of the base that is still there and that Python no longer finds, or a test of it.
+
+    Packages and libraries come before .py files.
+    """
     folder, _, file = path.rpartition("/")
     module = roles.module_of(path)
     if module is None or (file.endswith(".py") and file != "__init__.py"):
         return None
     hidden = f"{folder}.py" if file == "__init__.py" else f"{folder}/{module}.py".lstrip("/")
-    return hidden if hidden in work.base and roles.role_of(hidden) in ("test", "runner", "data") else None
+    known = hidden in work.delivered or roles.role_of(hidden) in ("test", "runner", "data")
+    return hidden if hidden in work.base and known else None
+
+
+def _earlier_on_path(work: CheckedWork, path: str) -> str | None:
+    """Return a test of the base whose name an added file has, where a makefile looks for files in several folders."""
+    orders = [each.path for each in work.programs.files if each.sourced and each.path in work.base]
+    if not any("vpath" in (work.text("base", each) or "").lower() for each in orders):
+        return None
+    name = PurePosixPath(path).name
+    return next((each for each in sorted(work.base) if PurePosixPath(each).name == name and roles.is_test(each)), None)
 
 
 def hidden_target(work: CheckedWork, path: str) -> str | None:

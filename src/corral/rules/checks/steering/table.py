@@ -167,6 +167,11 @@ JUDGES = frozenset({
     "check", "checks", "test", "tests", "testing", "verify", "ci", "smoke", "spec", "specs", "e2e", "acceptance", "integration",
     "selftest", "runtests", "runtest", "assert", "qa", "precommit",
 })  # fmt: skip
+#: Words in the name of a module that users of the product test with.
+HELPING = frozenset({
+    "testing", "test", "tests", "testutil", "testutils", "mock", "mocks", "mocking", "fixture", "fixtures", "fake", "fakes",
+    "matcher", "matchers", "pytest", "unittest", "doubles", "stubs",
+})  # fmt: skip
 JUDGE_FOLDERS = frozenset({"ci", ".ci", ".github", ".circleci", ".gitlab", "checks"})
 
 #: Modules that Python's test programs are made of: an added file of that name stands in their way.

@@ -25,6 +25,8 @@ COMPARE_WORDS = frozenset({
     "assert", "asserts", "assertions", "check", "checks", "compare", "comparison", "equal", "equality", "expect", "matcher",
     "matchers", "same", "testing", "verify",
 })  # fmt: skip
+#: Folders with code of others: what tests import from there themselves is not what they try.
+FOREIGN = frozenset({"vendor", "vendored", "_vendor", "third_party", "third-party", "thirdparty", "extern", "external"})
 PLUGINS = re.compile(r"pytest_plugins\s*=\s*([^\n]*(?:\n[^\n]*[\"'][^\n]*){0,20})")
 DEEP = re.compile(r"rglob|walk|\*\*|recursive")
 
@@ -69,6 +71,8 @@ def _is_helper(work: CheckedWork, path: str) -> bool:
     texts = work.test_texts
     if file.suffix == ".py" and any(_is_plugin(file, text) for text in texts):
         return True
+    if _is_foreign(file, texts):
+        return True
     names = [file.stem] if file.stem not in ("__init__", "index", "lib", "mod") else []
     words = {word.lower() for name in (*names, file.parent.name) for word in roles.WORD.findall(name)}
     pattern = import_of(path) if words & HELPER_WORDS else None
@@ -78,6 +82,14 @@ def _is_helper(work: CheckedWork, path: str) -> bool:
     if users and file.suffix == ".py" and JUDGES.search(work.text("base", path) or ""):
         return True
     return bool(users and words & COMPARE_WORDS) and all(_imports_another(work, path, text) for text in users)
+
+
+def _is_foreign(file: PurePosixPath, texts: list[str]) -> bool:
+    """Tell code of others that tests import by themselves, by the name it has inside of its folder."""
+    at = next((place for place, part in enumerate(file.parts[:-1]) if part.lower() in FOREIGN), None)
+    inside = None if at is None else import_of("/".join(file.parts[at + 1 :]))
+    whole = None if at is None else import_of(str(file))
+    return any(pattern is not None and pattern.search(text) for pattern in (inside, whole) for text in texts)
 
 
 def _is_plugin(file: PurePosixPath, text: str) -> bool:

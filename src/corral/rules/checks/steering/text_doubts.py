@@ -11,7 +11,17 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from corral.rules.checks.steering import text_patterns as more
-from corral.rules.checks.steering.text_patterns import EQUAL, EXITS, FORGES, KILLS, PATCHES, READS, SNIFFS, Pattern
+from corral.rules.checks.steering.text_patterns import (
+    EQUAL,
+    EXITS,
+    FORGES,
+    KILLS,
+    PATCHES,
+    READS,
+    SNIFFS,
+    USES,
+    Pattern,
+)
 
 LONGEST, OVERLAP = 500, 120  #: characters of a line that are looked at together
 MOST_MATCHES = 50
@@ -62,7 +72,7 @@ JAVASCRIPT = (
     Pattern(r"Object\.(assign|defineProperty|defineProperties)\(\s*(assert|expect|require\(['\"](node:)?(assert|test))", PATCHES),
     Pattern(r"console\.assert\s*=[^=]|Object\.is\s*=[^=]|\bprocess\.exit\s*=[^=]|expect\.extend\(", PATCHES),
     Pattern(r"\bModule\._(load|resolveFilename|extensions)\b.*=[^=]|Module\.prototype\.(require|_compile)\s*=[^=]", PATCHES),
-    Pattern(r"require\(['\"](node:test|vitest|jest|@jest/\w+|mocha|chai)['\"]\)|from\s+['\"](node:test|vitest|@jest/globals|mocha|chai)['\"]", "uses a test program in product code"),
+    Pattern(r"require\(['\"](node:test|vitest|jest|@jest/\w+|mocha|chai)['\"]\)|from\s+['\"](node:test|vitest|@jest/globals|mocha|chai)['\"]", USES),
     Pattern(r"process\.reallyExit\(", EXITS),
     Pattern(r"process\.on\(\s*['\"](exit|beforeExit|uncaughtException|unhandledRejection)['\"].*(process\.exit\(0?\)|exitCode\s*=\s*0)", EXITS),
     Pattern(r"process\.kill\(\s*process\.ppid", KILLS),
@@ -89,7 +99,7 @@ GO = (
     Pattern(r"(Open|ReadFile|WriteFile|Create)\([^)]*(testdata|_test\.go)", READS),
     Pattern(r"^//go:linkname|\bmonkey\.Patch\(|gomonkey\.", PATCHES, strong=False),
     Pattern(r"os\.Exit\(0\)", EXITS, strong=False),
-    Pattern(r"^\s*(import\s+)?\"testing\"", "uses a test program in product code", strong=False),
+    Pattern(r"^\s*(import\s+)?\"testing\"", USES, strong=False),
     Pattern(r"runtime\.Goexit\(\)", EXITS, strong=False),
     Pattern(r"^//go:build\s+ignore|^//\s*\+build\s+ignore", "is left out of the build", strong=False),
 )  # fmt: skip
@@ -109,12 +119,14 @@ RUST = (
 SHELL = (
     Pattern(r"\btrap\s+['\"]?[^'\"]*exit 0", EXITS),
     Pattern(r"^\s*(function\s+)?(diff|cmp|test|grep|python3?|pytest|node|npm|go|cargo|make|false|exit|\[|set|command|sh|bash)\s*\(\)", PATCHES),
+    Pattern(r"^\s*(function\s+)?(declare|builtin|return|eval|trap|awk|sed|cat|wc|sort|read|printf|echo|local|exec|type|source|typeset|let)\s*\(\)", REPLACES, strong=False),
     Pattern(r"\balias\s+(diff|cmp|test|grep|python3?|pytest|node|npm|go|cargo|make|false|exit)=", PATCHES),
     Pattern(r"\bkill\b.*\$\{?PPID|enable -n\b", KILLS),
     Pattern(r"(>|\btee\b|\bcp\b|\bmv\b|\bsed -i|\brm\b)\s*[^|;&]*(conftest\.py|sitecustomize\.py|/test_\w+\.py|\.test\.[jt]s)", READS),
     Pattern(r"^\s*exit 0\s*$", EXITS, strong=False),
     Pattern(r"^\s*set \+e\s*$|\|\| true\s*$", "ignores failures", strong=False),
     Pattern(r"\bPATH=", "changes which program is started", strong=False),
+    Pattern(r"\bshopt\s+-s\s+([\w\s]*\s)?(nocasematch|nocaseglob|extdebug)\b|\bhash\s+-p\b|\benable\s+-f\b", more.LENIENT, strong=False),
 )  # fmt: skip
 
 C = (
@@ -204,10 +216,11 @@ SOURCED = (
     Pattern(r"^(exec\s+[^<>0-9\s]|set\s+-n|set\s+-o\s+noexec|trap\s|alias\s|shopt\s+-s\s+expand_aliases)", PATCHES),
     Pattern(r"\beval\b.*(\(\)|exit)", PATCHES),
     Pattern(r"^\s*set\s+\+(\w*e|o\s+errexit)", "ignores failures"),
+    Pattern(r"\bshopt\s+-s\s+([\w\s]*\s)?(nocasematch|nocaseglob|extdebug|expand_aliases)\b", PATCHES),
     Pattern(r"(?i)^\s*(export\s+)?(PATH|BASH_ENV|ENV|SHELLOPTS|IFS)=", PATCHES),
 )  # fmt: skip
 FUNCTION = re.compile(r"(?m)^\s*(?:function\s+)?([\w:-]+)\s*\(\)")
-VARIABLE = re.compile(r"(?m)^(\w+)=")
+VARIABLE = re.compile(r"(?m)^(?:(?:readonly|declare|typeset|export)\s+(?:-\w+\s+)*(?=\w+(?:=|\s*$))|(?=\w+=))(\w+)")
 
 
 def sources(script: str, path: str) -> bool:

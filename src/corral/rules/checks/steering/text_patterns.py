@@ -13,6 +13,7 @@ class Pattern(Struct, frozen=True):
     strong: bool = True
 
 
+USES = "uses a test program in product code"
 SNIFFS = "asks whether a test program is running"
 EXITS = "ends the process with success from inside product code"
 PATCHES = "replaces a part of the test program"
@@ -25,6 +26,8 @@ LOADS = "changes what is loaded"
 ANSWERS = "gives another answer each time it is shown"
 HANDLES = "changes what happens on a failure"
 REOPENS = "changes a built-in type"
+LENIENT = "compares with plain values in its own way"
+LIBRARY = "defines a function of the standard library"
 
 
 def _weak(*pairs: tuple[str, str]) -> tuple[Pattern, ...]:
@@ -45,7 +48,11 @@ C = (
         (r"\boperator\s*==\s*\([^)]*\)[^{;]*\{\s*return\s+true", EQUAL),
         (r"program_invocation|__progname|/proc/self|\bbacktrace\s*\(|__builtin_return_address", SNIFFS),
         (r"\bkill\s*\(\s*getppid", KILLS),
+        (r"\boperator\s*(==|!=|<=>)\s*\([^)]*\b(char|string|string_view|int|long|double|float|vector|auto|T)\b", LENIENT),
     ),
+)  # fmt: skip
+C_BLOCKS = _weak(
+    (r"(?m)^(?!static\b)[a-z][\w \t*]*[ \t*](str\w*cmp|str\w*coll|memcmp|bcmp|strstr|strlen|strcpy|memcpy|printf|puts|abort|exit|_exit|_Exit|fabs|round|system|fprintf|perror)[ \t]*\([^;{}()]*\)\s*\{", LIBRARY),
 )  # fmt: skip
 PERL = (
     Pattern(r"\bPOSIX::_exit\s*\(?\s*0|\*\{?[\"']?(main|Test)::\w|^\s*END\s*\{.*\$\?\s*=\s*0", PATCHES),
@@ -64,6 +71,7 @@ RUBY = _weak(
     (r"^\s*class\s+(String|Integer|Float|Array|Hash|Object|BasicObject|NilClass|Numeric|Symbol|Range|Set|Time|File|IO)\b|^\s*module\s+(Kernel|Comparable|Enumerable|JSON)\b", REOPENS),
     (r"\bcaller(_locations)?\b|\$PROGRAM_NAME|\bObjectSpace\b|\bbinding\b", CALLERS),
     (r"def\s+(==|eql\?|===)\s*\(?\s*_?\w*\s*\)?\s*(=|;)\s*true", EQUAL),
+    (r"\b(class\s+\w+\s*<\s*|DelegateClass\(\s*)(String|Array|Hash|Integer|Float|Numeric|SimpleDelegator|Set|Struct)\b", LENIENT),
 )  # fmt: skip
 PHP = _weak(
     (r"(?<![\w>:$])(exit|die)\s*(\(\s*0?\s*\))?\s*;|register_shutdown_function|pcntl_exec", EXITS),
@@ -83,6 +91,7 @@ JAVA = _weak(
     (r"getStackTrace\s*\(|\bStackWalker\b|\bStackTrace\b|getClassLoader\(\)\.getResource", CALLERS),
     (r"\.setAccessible\(\s*true|sun\.misc\.Unsafe|AssertionStatus\s*\(|System\.set(Out|Err)\s*\(|Console\.SetOut", PATCHES),
     (r"\bequals\s*\(\s*(final\s+)?(Object|Any)\??\s+?\w+\s*\)[^{]*\{\s*return\s+true|fun\s+equals\([^)]*\)[^=]*=\s*true", EQUAL),
+    (r"\boperator\s*(==|!=)\s*\([^)]*\b(string|String|int|Int|double|Double|float|object)\b", LENIENT),
     (r"exitProcess\(\s*0|Environment\.(Exit|FailFast)|sys\.exit\(\s*0?\s*\)", EXITS),
 )  # fmt: skip
 #: Where nothing more is known of the language.
@@ -91,6 +100,7 @@ OTHER = _weak(
         r"(?<![\w.>$])_?exit\s*\(?\s*0\s*\)?|\bexitSuccess\b|System\.halt|System/exit 0|\bquit\(|\bhalt\(\s*0|\bquit\s*(0\s*)?$",
         EXITS,
     ),
+    (r"\bfunc\s*==\s*\([^)]*\b(String|Int|Double|Float|Any)\b|\bopEquals\s*\(", LENIENT),
 )
 PYTHON = (
     Pattern(r"\.f_(globals|locals|builtins)\s*\[[^\]]+\]\s*=[^=]", PATCHES),
@@ -110,6 +120,7 @@ PYTHON_BLOCKS = _weak(
 JAVASCRIPT = _weak(
     (r"captureStackTrace\((?!\s*(this|error|err)\b)|prepareStackTrace|new Error\([^)]*\)\.stack|\.stack\s*\.\s*(split|match|includes|indexOf|length)|getFileName\(\)|getCallSites?\(", CALLERS),
     (r"\bthen\s*(\([^)]*\)|:\s*\([^)]*\)\s*=>|:\s*function\s*\([^)]*\))\s*\{?\s*return this", EQUAL),
+    (r"\basymmetricMatch\b|jest\.asymmetricMatcher|\b(class\s+\w+|Object\.create\()\s*(extends\s+)?(String|Number|Boolean)\b|\bnew\s+(String|Number|Boolean)\(", LENIENT),
     (r"\b(JSON|Math|Object|Reflect|Date|performance|fs|util|path|console)\.\w+\s*=[^=>]|defineProperty\(\s*\w+\.prototype\s*,|\brequire\(['\"](node:)?(fs|util|path|os|child_process|perf_hooks)['\"]\)\.\w+\s*=[^=>]", REOPENS),
 )  # fmt: skip
 JAVASCRIPT_BLOCKS = _weak(
@@ -117,12 +128,17 @@ JAVASCRIPT_BLOCKS = _weak(
     (r"\((\w+)[^)\n]{0,80}\)\s*(?:=>|\{)[^;]{0,120}?\btry\s*\{[^}]{0,120}\b\1\([^}]{0,120}\}\s*catch[^{]{0,40}\{\s*(?:/\*[^*]{0,200}\*/|//[^\n]*)?\s*\}", "keeps failures of what it wraps to itself"),
 )  # fmt: skip
 GO = _weak(
+    (r"\bos\.(Stdout|Stderr|Stdin|Args)\b[^=\n(){}]*(?<![=!<>:])=(?!=)", REOPENS),
     (r"\bReadBuildInfo\(|\bruntime\.(Callers?|Stack|CallersFrames|FuncForPC)\(", CALLERS),
     (r"_test\.go|\bGlob\(\s*\"[^\"]*(test|\.go)", READS),
     (r"=\s*os\.Exit\b|\bC\._?[eE]xit\(|\bsyscall\.Exec\(", EXITS),
     (r"\bfunc\s*\([^)]*\)\s*Equals?\([^)]*\)\s*bool\s*\{\s*return true", EQUAL),
 )
 RUST = _weak(
+    (
+        r"\bimpl\b[^{;]*\bPartial(Eq|Ord)\s*<\s*(&\s*)*('\w+\s+)?(mut\s+)?(str|String|char|bool|[iu](8|16|32|64|128|size)|f32|f64|Vec|\[|Option|Cow|Box|[A-Z]\b)",
+        LENIENT,
+    ),
     (r"\b[bB]acktrace\b|thread::current\(\)|env::var(_os)?\(\s*\"(CARGO|RUST|NEXTEST)", SNIFFS),
 )
 RUST_BLOCKS = _weak(
@@ -145,7 +161,12 @@ BY_SUFFIX = {
     ".go": GO,
     ".rs": RUST,
 }  # fmt: skip
-BLOCKS = {".py": PYTHON_BLOCKS, ".js": JAVASCRIPT_BLOCKS, ".rs": RUST_BLOCKS}
+BLOCKS = {
+    **dict.fromkeys(NATIVE_C, C_BLOCKS),
+    ".py": PYTHON_BLOCKS,
+    ".js": JAVASCRIPT_BLOCKS,
+    ".rs": RUST_BLOCKS,
+}
 #: Sets a variable of the environment, in any language.
 SETS_VARIABLE = (
     r"(?:\b[sS]etenv\(|\bputenv\(|\bset_var\(|\benviron\.setdefault\()\s*[\"']?(\w{2,})"
