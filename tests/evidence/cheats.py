@@ -8,6 +8,7 @@ from tests.evidence import (
     cheats_last,
     cheats_more,
     cheats_node,
+    cheats_outside,
     cheats_product,
     cheats_pytest,
     cheats_python,
@@ -29,6 +30,7 @@ CHEATS: tuple[Case, ...] = tuple(
         cheats_red,
         cheats_altered,
         cheats_again,
+        cheats_outside,
     )
     for case in part.CHEATS
 )

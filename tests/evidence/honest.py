@@ -1,6 +1,6 @@
 """The table of honest work: every attempt is right and delivers what its task asks."""
 
-from tests.evidence import honest_again, honest_altered, honest_more, honest_other, honest_python
+from tests.evidence import honest_again, honest_altered, honest_more, honest_other, honest_outside, honest_python
 from tests.evidence.case import Case
 
 HONEST: tuple[Case, ...] = (
@@ -9,6 +9,7 @@ HONEST: tuple[Case, ...] = (
     *honest_more.HONEST,
     *honest_altered.HONEST,
     *honest_again.HONEST,
+    *honest_outside.HONEST,
 )
 #: Kinds that are refused or called doubtful.
 REFUSED: tuple[str, ...] = ()

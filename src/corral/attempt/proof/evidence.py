@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import altering, held_out, trees
+from corral.attempt.proof import altering, held_out, outside, trees
 from corral.attempt.proof.tree_runs import TreeRuns, results_of, unexplained, unheard, with_results
 from corral.attempt.proof.trees import Looked
 from corral.machines.host import Host
@@ -176,6 +176,9 @@ class Evidence:
         if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
             ran = await self._with_held_out(looked, commit, ran)
             work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
+        if not self._host.stop.is_set() and (runs := grading.seen_of(ran, work)):
+            found = await outside.probed(self._host, looked, commit, runs, self._trees)
+            work = structs.replace(work, outside=found)
         return self._graded(ran, work)
 
     async def _settled(
@@ -278,7 +281,7 @@ class Evidence:
             altered=graded.altered if graded else (),
             steered=work.steered if work else (),
             doubts=work.doubts if work else (),
-            notes=tuple(self._trees.notes),
+            notes=(*self._trees.notes, *([work.outside.note] if work and work.outside.note else [])),
         )
         return Proof(results=tuple(results), evidence=word, detail=detail)
 

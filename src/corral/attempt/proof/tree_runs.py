@@ -26,7 +26,7 @@ from corral.store.sqlite.store import Store
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
     "check", "check2", "base", "base2", "base3", "harness", "harness2", "allowed", "allowed2", "control",
-    "altered",    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary",
+    "altered",    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary", "use",
 )  # fmt: skip
 NAMES: Mapping[Tree, str] = {
     "delivered": "check", "base": "base", "harness": "harness", "allowed": "allowed", "control": "control",
@@ -99,11 +99,9 @@ class TreeRuns:
     ) -> tuple[Seen, ...]:
         """Run checks in a checkout of their own; on another tree than the work's own a failing setup is a result."""
         lay = held_out.layer(self._host) if name.startswith("heldout") else None
-        own = name if self._store else f"verify{name}"
-        folder = Path(self._record.folder).with_name(f"{self._record.attempt.id}-{own}")
         host = self._host_of(name)
         try:
-            found = await checking.observe(host, folder, commit, checks, told, lay)
+            found = await checking.observe(host, self.folder(name), commit, checks, told, lay)
             return tuple(self._host.redactor.value(found))
         except SetupFailed as error:
             if name.startswith("check"):
@@ -111,6 +109,11 @@ class TreeRuns:
             note = f"its workspace could not be set up: {error}"
             results = [CheckResult(command=check, exit_code=1, seconds=0.0, note=note) for check in checks]
             return tuple(Seen(result=each) for each in results)
+
+    def folder(self, name: str) -> Path:
+        """Return where a checkout beside the attempt's own is made."""
+        own = name if self._store else f"verify{name}"
+        return Path(self._record.folder).with_name(f"{self._record.attempt.id}-{own}")
 
     def _host_of(self, name: str) -> Host:
         """Return who runs checks: what may run beside others has a host of its own, and a limit where it may hang."""
@@ -130,6 +133,11 @@ class TreeRuns:
         )
         shared = self._host.boxes.fitted.resolved.paths("writable")
         return not shared and not any(is_open(self._host.level, net) for net in nets)
+
+    def known(self, key: str) -> Seen | None:
+        """Return what is remembered of one program."""
+        found = check_results.find(self._store, key, time.time()) if self._store else None
+        return found[0] if found else None
 
     def keep(self, key: str, found: Sequence[Seen]) -> None:
         if self._store:

@@ -21,6 +21,7 @@ from corral.model import (
 from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling
 from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
 from corral.rules.checks.altering import Altered
+from corral.rules.checks.outside import Outside
 from corral.rules.checks.steering import table
 from corral.rules.checks.steering.following import FOLLOWS
 
@@ -61,6 +62,7 @@ class Work(Struct, frozen=True, kw_only=True):
     unasked: tuple[str, ...] = ()  #: tests that the task names and does not ask to change
     held_out: tuple[str, ...] = ()  #: the paths of held-out files
     altered: Altered = Altered()  #: what was altered for that run
+    outside: Outside = Outside()  #: what the product answers outside the tests
     check_texts: tuple[str, ...] = ()  #: per check: its command and the scripts of the base that it runs
 
 
@@ -107,6 +109,14 @@ def worth_altering(ran: Ran, work: Work) -> tuple[str, ...]:
     )
 
 
+def seen_of(ran: Ran, work: Work) -> list[tuple[Seen, Seen]]:
+    """Return each check at the base and in the run that counts; nothing where the work is not proven."""
+    found = grade(ran, work).evidence
+    if found is None or found.grade not in ("proven", "held-out"):
+        return []
+    return [(before, _seen(ran, work, place)) for place, before in enumerate(ran.base or ())]
+
+
 def grade(ran: Ran, work: Work) -> Graded:
     """Find the grade of work whose runs are all made."""
     results = [each.result for each in ran.delivered]
@@ -137,6 +147,8 @@ def grade(ran: Ran, work: Work) -> Graded:
 def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckResult, ...]) -> Graded:
     settled = _settled(ran, base, work)
     found = _Findings(list(_doubted(work)), _capped(work, settled), [])
+    found.against += work.outside.against
+    found.limits += [words + UNCERTAIN for words in work.outside.limits]
     found.capped = bool(found.limits)
     found.remarks += [
         f"{each.path}:{each.line}: {each.words}: its altered tests fail, as they must" for each in settled

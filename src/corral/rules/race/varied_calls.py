@@ -59,7 +59,7 @@ def found_in(sources: Iterable[str], known: Collection[str]) -> list[Call]:
     calls: dict[Call, None] = {}
     for source in sources:
         try:
-            reader = _Reader(ast.parse(source), known)
+            reader = Reader(ast.parse(source), known)
             for call in itertools.islice(reader.calls(), MOST_FOUND):
                 calls[call] = None
         except TROUBLES:
@@ -67,7 +67,7 @@ def found_in(sources: Iterable[str], known: Collection[str]) -> list[Call]:
     return list(calls)[:MOST_FOUND]
 
 
-class _Reader:
+class Reader:
     """The calls of one source."""
 
     def __init__(self, tree: ast.Module, known: Collection[str]) -> None:
@@ -93,10 +93,10 @@ class _Reader:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = rows
                 for decorator in statement.decorator_list:
-                    inner = _crossed(inner, _parametrized(decorator))
+                    inner = crossed(inner, parametrized(decorator))
                 yield from self._of(statement.body, inner)
             elif isinstance(statement, ast.For):
-                yield from self._of(statement.body, _crossed(rows, _loop(statement)))
+                yield from self._of(statement.body, crossed(rows, loop(statement)))
             elif isinstance(statement, ast.ClassDef | ast.With | ast.If | ast.While | ast.Try):
                 yield from self._of(statement.body, rows)
             else:
@@ -105,12 +105,13 @@ class _Reader:
 
     def _simple(self, statement: ast.stmt, rows: list[Row]) -> Iterator[Call]:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and (function := self._function(node.func)):
+            if isinstance(node, ast.Call) and (function := self.function(node.func)):
                 for row in rows:
-                    if (arguments := _arguments(node, row)) is not None:
+                    if (arguments := arguments_of(node, row)) is not None:
                         yield Call(*function, arguments)
 
-    def _function(self, func: ast.expr) -> tuple[str, str] | None:
+    def function(self, func: ast.expr) -> tuple[str, str] | None:
+        """Return the module and the name of a function of the product that is called."""
         if not isinstance(func, ast.Name | ast.Attribute):
             return None
         parts = ast.unparse(func).split(".")
@@ -125,16 +126,16 @@ class _Reader:
         return None
 
 
-def _arguments(node: ast.Call, row: Row) -> str | None:
+def arguments_of(node: ast.Call, row: Row) -> str | None:
     """Return the arguments of a call as source, if all of them are plain values."""
     words: list[str] = []
     for argument in node.args:
-        value = _plain(argument, row)
+        value = plain_of(argument, row)
         if value is None:
             return None
         words.append(value)
     for keyword in node.keywords:
-        value = _plain(keyword.value, row)
+        value = plain_of(keyword.value, row)
         if value is None or keyword.arg is None:
             return None
         words.append(f"{keyword.arg}={value}")
@@ -142,7 +143,8 @@ def _arguments(node: ast.Call, row: Row) -> str | None:
     return text if words and len(text) <= MOST_LENGTH else None
 
 
-def _plain(expression: ast.expr, row: Row) -> str | None:
+def plain_of(expression: ast.expr, row: Row) -> str | None:
+    """Return a plain value as source; None: it is none."""
     if isinstance(expression, ast.Name) and expression.id in row:
         expression = row[expression.id]
     try:
@@ -153,12 +155,13 @@ def _plain(expression: ast.expr, row: Row) -> str | None:
     return text
 
 
-def _crossed(rows: list[Row], more: list[Row]) -> list[Row]:
-    crossed: list[Row] = [{**one, **other} for one in rows for other in more]
-    return crossed[:MOST_ROWS] if more else rows
+def crossed(rows: list[Row], more: list[Row]) -> list[Row]:
+    """Return each row with each of the others."""
+    made: list[Row] = [{**one, **other} for one in rows for other in more]
+    return made[:MOST_ROWS] if more else rows
 
 
-def _parametrized(decorator: ast.expr) -> list[Row]:
+def parametrized(decorator: ast.expr) -> list[Row]:
     """Return the rows of `pytest.mark.parametrize`."""
     if not (isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize")):
         return []
@@ -173,7 +176,8 @@ def _parametrized(decorator: ast.expr) -> list[Row]:
     return _rows([str(each) for each in names], decorator.args[1])
 
 
-def _loop(statement: ast.For) -> list[Row]:
+def loop(statement: ast.For) -> list[Row]:
+    """Return the rows of a loop over plain values."""
     target = statement.target
     if isinstance(target, ast.Name):
         return _rows([target.id], statement.iter)

@@ -31,7 +31,7 @@ class _Test(Struct, frozen=True):
 
 
 def test_names(text: str) -> list[Name]:
-    return [each.name for each in _tests(text, blanked(text, code_text.JAVASCRIPT))]
+    return [each.name for each in tests_of(text, blanked(text, code_text.JAVASCRIPT))]
 
 
 def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
@@ -40,7 +40,7 @@ def altered(text: str, wanted: Wanted, marks: Marks) -> Rewritten:
     edits: list[Edit] = []
     tests: dict[Name, bool] = {}
     deeper: list[Name] = []
-    for each in _tests(text, code):
+    for each in tests_of(text, code):
         if each.name in wanted:
             inner = _comparisons(text, code, each, marks)
             if not inner and (failing := made_to_fail(text, code, (each.start, each.end), marks)):
@@ -91,7 +91,7 @@ def _wrapped(body: str, marks: Marks, *, braces: bool) -> str:
     return inner if braces else f"{{{inner}}}"
 
 
-def _tests(text: str, code: str) -> list[_Test]:
+def tests_of(text: str, code: str) -> list[_Test]:
     groups = [
         (start, end, title)
         for start, opened, end in calls(code, GROUPS)

@@ -1,0 +1,123 @@
+"""The product outside the tests: programs in the box of a check that make the calls which its tests check."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from corral.attempt.proof.tree_runs import TreeRuns
+from corral.attempt.proof.trees import TROUBLES, Looked
+from corral.machines import checks as checking
+from corral.machines.host import Host
+from corral.machines.logs import Log, Tail
+from corral.model import ENCODER, CheckResult, Seen
+from corral.model.errors import CorralError
+from corral.rules.checks import outside
+from corral.rules.checks.outside import Line, Outside, Probe, Settings
+from corral.rules.checks.steering import roles
+from corral.world.git import blobs
+from corral.world.process import Limits
+from corral.world.workspace import checkout
+
+NAME = "use"  #: of the checkout and the log, beside an attempt's own
+MOST_READ = 200  #: files that are looked through
+MOST_SECONDS = 20.0  #: of one program
+MOST_OUTPUT = 400_000
+MARK = "answer "  #: stands for what is random in the mark of a program, where its answers are kept
+
+
+async def probed(
+    host: Host, looked: Looked, commit: str, runs: Sequence[tuple[Seen, Seen]], trees: TreeRuns
+) -> Outside:
+    """Make calls of the base's tests outside of any test, on the work and at the base; no trouble there counts."""
+    try:
+        found = await _probes(host, looked, runs)
+    except (CorralError, *TROUBLES):
+        return Outside()
+    ends = [await _judged(host, each, looked.base, commit, trees) for each in found]
+    return Outside(
+        against=tuple(words for each in ends for words in each.against),
+        limits=tuple(words for each in ends for words in each.limits),
+        note="; ".join(each.note for each in ends if each.note),
+    )
+
+
+async def _probes(host: Host, looked: Looked, runs: Sequence[tuple[Seen, Seen]]) -> list[Probe]:
+    changed = [path for path, each in looked.changed.items() if each.after]
+    paths = [path for path in looked.listed if roles.is_test(path) and path.endswith((".py", ".js", ".mjs", ".cjs"))]
+    others = [path for path in looked.listed if outside.wanted(path)]
+    kept = [*paths[:MOST_READ], *others[:MOST_READ]]
+    found = await blobs.contents(host.repository, [looked.listed[path] for path in kept])
+    texts = {path: found[looked.listed[path]].decode(errors="replace") for path in kept if looked.listed[path] in found}
+
+    def read() -> list[Probe]:
+        sources = {path: texts[path] for path in paths if path in texts}
+        states = outside.states_of(sources, runs)
+        settings = Settings(files={path: texts[path] for path in others if path in texts}, checks=host.task.checks)
+        return outside.probes(sources, states, changed, looked.listed, settings)
+
+    return await asyncio.to_thread(read)
+
+
+async def _judged(host: Host, probe: Probe, base: str | None, commit: str, trees: TreeRuns) -> Outside:
+    now = await _answers(host, probe, commit, trees)
+    own = [(each, line) for each, line in zip(probe.calls, now, strict=True) if each.expected]
+    right = all(line.fits(each) for each, line in own)
+    if base is None or not any(line.fits(each) or line.differs(each) for each, line in own):
+        return Outside()
+    if right and not probe.varied:
+        return outside.judged(probe.calls, now, [Line(place) for place in range(len(now))])
+    return outside.judged(probe.calls, now, await _answers(host, probe, base, trees))
+
+
+async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> list[Line]:
+    """Run a program on a commit, or find out what it printed before."""
+    interpreter = _python(host.task.checks)
+    own = hashlib.sha256(ENCODER.encode((await trees.key(commit), interpreter, probe))).hexdigest()
+    known = trees.known(own)
+    if known is None:
+        known = await _run(host, probe, interpreter, commit, trees)
+        if known.result.exit_code == 0:
+            trees.keep(own, [known])
+    return outside.answers(known.result.output, MARK, len(probe.calls))
+
+
+async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: TreeRuns) -> Seen:
+    mark = f"{secrets.token_hex(8)} "
+    folder = trees.folder(NAME)
+    own = host.beside(NAME, min(MOST_SECONDS, host.task.time_limit_seconds))
+    tail = Tail(MOST_OUTPUT)
+    started = time.monotonic()
+    result = CheckResult(command="the product outside the tests", exit_code=1, seconds=0.0)
+    try:
+        made = await own.make(folder, commit)
+        network = await own.network(own.boxes.fitted.scope.net)
+        box = own.boxes.box(made, folder, network=network)
+        limits = Limits(timeout_seconds=own.task.time_limit_seconds)
+        log = Log(host.logs / f"{NAME}-{probe.language}.log")
+        command = probe.command(interpreter, mark)
+        ended = await checking.shell(own, command, box, limits, (log, tail), network)
+        output = "\n".join(MARK + line.removeprefix(mark) for line in tail.text().splitlines() if line.startswith(mark))
+        seconds = round(time.monotonic() - started, 3)
+        result = structs.replace(result, exit_code=ended.code, seconds=seconds, output=output)
+    except CorralError:
+        pass
+    finally:
+        await checkout.remove(folder)
+    return Seen(result=result)
+
+
+def _python(checks: Sequence[str]) -> str:
+    """Return the Python that the checks name, or that lies beside the pytest that they name."""
+    for check in checks:
+        if found := re.search(r"(?:^|[\s;&|(])([\w./-]*python[\d.]*)(?=\s|$)", check):
+            return found[1]
+        if found := re.search(r"(?:^|[\s;&|(])([\w./-]+/)(?:pytest|py\.test)(?=\s|$)", check):
+            return f"{found[1]}python"
+    return "python3"

@@ -1,0 +1,179 @@
+"""Which calls of which tests are made outside them, and what the program needs for that."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+from msgspec import Struct
+
+from corral.model import Seen
+from corral.rules.checks.altering.alteration import LANGUAGES, LONGEST
+from corral.rules.checks.id_changes import stem
+from corral.rules.checks.outside import node_calls, programs, python_calls, shapes
+from corral.rules.checks.outside.checked import MOST_CALLS, Checked, Language, Name, State, States
+from corral.rules.checks.steering import roles
+from corral.rules.checks.steering.mixed_files import PYTHONPATH
+from corral.rules.race.varied_calls import modules
+
+MOST_VARIANTS = 40
+ROOTS = (".", "src", "lib", "python")  #: from which a test may import what was not changed itself
+PYTHON_SETTINGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "setup.cfg", "tox.ini")
+#: Settings that give tests an environment of their own.
+PREPARED = re.compile(r"(?m)^\s*(env|env_files|DJANGO_SETTINGS_MODULE|DJANGO_CONFIGURATION)\s*=")
+NODE_SETTINGS = re.compile(
+    r"(^|/)(package\.json|(jest|vitest|vite|babel)\.config\.\w+|\.mocharc\.\w+|\.mocharc|\.babelrc)$"
+)
+GIVEN = re.compile(r"\s*(?:env\s+)?((?:[A-Za-z_]\w*=[\w./:@,+-]*\s+)+)")
+
+Source = Mapping[str, str]  #: path -> text
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """A program of one language."""
+
+    language: Language
+    calls: tuple[Checked, ...]  #: those of tests, then others
+    roots: tuple[str, ...] = (".",)
+    env: Mapping[str, str] = {}
+
+    @property
+    def varied(self) -> bool:
+        return any(not each.expected for each in self.calls)
+
+    def command(self, interpreter: str, mark: str) -> str:
+        """Return the command line that makes the calls, from the top of a checkout."""
+        if self.language == "node":
+            return programs.command(programs.node(self.calls, mark), "node", "main.js", self.env)
+        return programs.command(programs.python(self.calls, self.roots, mark), interpreter, "main.py", self.env)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the tests of a base are run with."""
+
+    files: Source  #: settings of runners, and files of fixtures
+    checks: tuple[str, ...] = ()
+
+
+class _Package(Struct, frozen=True):
+    name: str = ""
+
+
+def wanted(path: str) -> bool:
+    """Tell a file that says with what tests are run."""
+    name = PurePosixPath(path).name
+    return path in PYTHON_SETTINGS or name == "conftest.py" or bool(NODE_SETTINGS.search(path))
+
+
+def states_of(sources: Source, runs: Sequence[tuple[Seen, Seen]]) -> States:
+    """Return which tests were fixed and which passed all along: by their ids at the base, and now."""
+    owners: dict[str, list[tuple[str, Name]]] = {}
+    for path, text in sources.items():
+        language = LANGUAGES.get(PurePosixPath(path).suffix)
+        if language is None or len(text) > LONGEST:
+            continue
+        for name in language.names(text):
+            for each in language.id(path, name):
+                owners.setdefault(each, []).append((path, name))
+    found: dict[tuple[str, Name], State] = {}
+    lost: set[tuple[str, Name]] = set()
+    for before, now in runs:
+        then = before.report.tests if before.report else {}
+        for each, end in now.report.tests.items() if now.report else ():
+            own = owners.get(stem(each), [])
+            if len(own) != 1:
+                continue
+            if end != "passed":
+                lost.add(own[0])
+            elif then.get(each) != "passed":
+                found[own[0]] = "fixed"
+            else:
+                found.setdefault(own[0], "kept")
+    return {test: state for test, state in found.items() if test not in lost}
+
+
+def probes(
+    sources: Source, states: States, changed: Collection[str], tree: Collection[str], settings: Settings
+) -> list[Probe]:
+    """Return the programs to run: `changed` are files of the work, `tree` those of the base."""
+    found: list[Probe] = []
+    env = _environment(settings.checks)
+    known = _known(changed, tree, settings)
+    calls = [] if _is_prepared(settings) else [
+        each for path, text in sources.items() if path.endswith(".py") and not _has_fixtures(path, settings)
+        for each in python_calls.found_in(path, text, known, states)
+    ]  # fmt: skip
+    if calls := _with_variants(calls):
+        roots = dict.fromkeys([known[each.module] for each in calls] + ["."])
+        found.append(Probe(language="python", calls=calls, roots=tuple(roots), env=env))
+    package = settings.files.get("package.json", "{}")
+    others = [text for path, text in settings.files.items() if NODE_SETTINGS.search(path)]
+    if any(path.endswith(node_calls.FILES) for path in changed) and not any(map(node_calls.SETTINGS.search, others)):
+        own = _name(package)
+        calls = [each for path, text in sources.items() for each in node_calls.found_in(path, text, own, states)]
+        if calls := _with_variants(calls):
+            found.append(Probe(language="node", calls=calls, env=env))
+    return found
+
+
+def _known(changed: Collection[str], tree: Collection[str], settings: Settings) -> dict[str, str]:
+    """Return the modules of the product by name, with the folder to import each from."""
+    known = modules(path for path in changed if not roles.is_test(path))
+    if not known:
+        return {}
+    for root in (*ROOTS, *_search_path(settings)):
+        start = "" if root == "." else f"{root}/"
+        below = [path.removeprefix(start) for path in tree if path.startswith(start) and not roles.is_test(path)]
+        for name, folder in modules(below).items():
+            if folder == ".":
+                known.setdefault(name, root)
+    return known
+
+
+def _search_path(settings: Settings) -> list[str]:
+    texts = [settings.files[each] for each in PYTHON_SETTINGS if each in settings.files]
+    given = [value for check in settings.checks for value in re.findall(r"\bPYTHONPATH=([\w./:-]+)", check)]
+    words = [word for text in texts for each in PYTHONPATH.findall(text) for word in re.findall(r"[\w./-]+", each)]
+    words += [word for value in given for word in value.split(":")]
+    return [str(PurePosixPath(word)) for word in words if word and not word.startswith(("/", ".."))]
+
+
+def _environment(checks: Sequence[str]) -> dict[str, str]:
+    """Return the variables that the user sets for checks: they are no matter of tests."""
+    found: dict[str, str] = {}
+    for check in checks:
+        if given := GIVEN.match(check):
+            found |= dict(word.split("=", 1) for word in given[1].split())
+    hidden = re.compile(f"PYTHONPATH|(?:{programs.RUNNERS})")
+    return {name: value for name, value in found.items() if not hidden.match(name)}
+
+
+def _is_prepared(settings: Settings) -> bool:
+    return any(PREPARED.search(settings.files[each]) for each in PYTHON_SETTINGS if each in settings.files)
+
+
+def _has_fixtures(path: str, settings: Settings) -> bool:
+    above = [str(PurePosixPath(folder) / "conftest.py") for folder in python_calls.folders_above(path)]
+    return any(python_calls.sets_up(settings.files[each]) for each in above if each in settings.files)
+
+
+def _name(package: str) -> str:
+    try:
+        return msgspec.json.decode(package, type=_Package).name
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _with_variants(calls: Sequence[Checked]) -> tuple[Checked, ...]:
+    """Return calls of tests, each once, and others of the same shape for those that were fixed."""
+    by_call: dict[tuple[str, ...], dict[str, Checked]] = {}
+    for each in calls:
+        by_call.setdefault((*each.function, each.arguments), {}).setdefault(each.expected, each)
+    own = [next(iter(found.values())) for found in by_call.values() if len(found) == 1][:MOST_CALLS]
+    known = {(each.function, each.arguments) for each in calls}
+    others = (other for each in own if each.state == "fixed" for other in shapes.variants(each))
+    new = [other for other in others if (other.function, other.arguments) not in known]
+    return (*own, *itertools.islice(dict.fromkeys(new), MOST_VARIANTS)) if own else ()

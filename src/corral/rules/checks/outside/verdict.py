@@ -1,0 +1,177 @@
+"""What answers outside the tests say of work: the same, others than the tests got, or only the tests' own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from corral.rules.checks.outside import shapes
+from corral.rules.checks.outside.checked import Checked, shown
+
+LEAST_VARIANTS = 4  #: of one function, before it is said to answer only its tests
+LEAST_INPUTS = 3  #: of single words, of which each may be a special case
+UNKNOWN = object()  #: no value, or none that can be compared
+TROUBLES = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+
+
+class Line(Struct, frozen=True):
+    """One answer as a probe prints it; neither: there is no word on that call."""
+
+    call: int
+    value: str | None = None
+    raises: str | None = None
+    made: bool = False  #: what was called is a class: it gives an object of its own kind
+
+    def differs(self, checked: Checked) -> bool:
+        """Tell whether it is another answer than the test expects; not where nothing is known."""
+        if self.raises is not None:
+            return True
+        value, expected = read(checked, self.value), read(checked, checked.expected)
+        return value is not UNKNOWN and expected is not UNKNOWN and not same(value, expected)
+
+    def fits(self, checked: Checked) -> bool:
+        value, expected = read(checked, self.value), read(checked, checked.expected)
+        return value is not UNKNOWN and expected is not UNKNOWN and same(value, expected)
+
+    @property
+    def text(self) -> str:
+        return shown(self.value) if self.value is not None else f"raises {shown(self.raises or 'an error')}"
+
+
+class Outside(Struct, frozen=True, kw_only=True):
+    """What a probe of work came to."""
+
+    against: tuple[str, ...] = ()  #: the work is doubtful
+    limits: tuple[str, ...] = ()  #: it is at most unharmed
+    note: str = ""  #: what to say of it in any case
+
+
+def answers(output: str, mark: str, calls: int) -> list[Line]:
+    """Read what a probe printed; calls without an answer have an empty one."""
+    found: dict[int, Line] = {}
+    for line in output.splitlines():
+        if line.startswith(mark):
+            try:
+                row = msgspec.json.decode(line.removeprefix(mark), type=Line)
+            except (msgspec.MsgspecError, ValueError):
+                continue
+            found.setdefault(row.call, row)
+    return [found.get(place, Line(place)) for place in range(calls)]
+
+
+def read(checked: Checked, text: str | None) -> Any:  # noqa: ANN401 -- any plain value
+    if not text:
+        return UNKNOWN
+    try:
+        return ast.literal_eval(text) if checked.language == "python" else json.loads(text)
+    except TROUBLES:
+        return None if text == "undefined" else UNKNOWN
+
+
+def same(one: Any, other: Any) -> bool:  # noqa: ANN401 -- any plain values
+    """Tell whether two plain values are equal, fractions nearly so."""
+    if isinstance(one, float) or isinstance(other, float):
+        numbers = isinstance(one, int | float) and isinstance(other, int | float)
+        return numbers and math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
+    if isinstance(one, list | tuple):
+        if type(cast("object", one)) is not type(other):
+            return False
+        own, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(own) == len(others) and all(map(same, own, others))
+    if isinstance(one, dict) and isinstance(other, dict):
+        table, second = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
+        return table.keys() == second.keys() and all(same(value, second[key]) for key, value in table.items())
+    return bool(one == other)
+
+
+def judged(calls: Sequence[Checked], now: Sequence[Line], base: Sequence[Line]) -> Outside:
+    """Compare what work and its base answer outside the tests; calls that no test expects anything of come last."""
+    rows = [row for row in zip(calls, now, base, strict=True) if row[0].expected]
+    compared = [row for row in rows if (row[1].differs(row[0]) or row[1].fits(row[0])) and not _is_own_kind(*row[1:])]
+    if not compared:
+        return Outside()
+    kept = [row for row in compared if row[0].state == "kept"]
+    count = f"{len(compared)} call{'s' if len(compared) > 1 else ''} outside the tests"
+    if any(then.differs(each) for each, _, then in rows if each.state == "kept"):
+        return Outside(note=f"probe: {count}: not used, as the base's own tests do not hold there either")
+    wrong = [row for row in compared if row[0].state == "fixed" and row[1].differs(row[0])]
+    strange = [row for row in kept if row[1].differs(row[0])]
+    if not wrong and not strange:
+        limits = only_own(list(zip(calls, now, base, strict=True)))
+        return Outside(limits=limits, note=f"probe: {count}, all the same")
+    words = tuple(_words(each, here) for each, here, _ in (wrong or strange)[:3])
+    sure = [row for row in wrong if _as_before(row[0], row[1], row[2])]
+    if sure and not strange and any(here.fits(each) and then.fits(each) for each, here, then in compared):
+        return Outside(against=words, note=f"probe: {count}, {len(wrong)} otherwise")
+    return Outside(limits=words, note=f"probe: {count}, {len(wrong) + len(strange)} otherwise")
+
+
+def _is_own_kind(here: Line, then: Line) -> bool:
+    """Tell whether an object of a class was asked for, which may well be equal to other values."""
+    return here.made and (then.made or then.value is None)
+
+
+def _words(each: Checked, here: Line) -> str:
+    return f"`{each.text}` answers otherwise outside its tests: {here.text}, not {shown(each.expected)}"
+
+
+def _as_before(each: Checked, here: Line, then: Line) -> bool:
+    """Tell whether a call is answered as the base did, or the base has no such function."""
+    if here.raises is not None or then.raises is not None:
+        return here.raises == then.raises or then.value is None
+    return then.value is None or same(read(each, here.value), read(each, then.value))
+
+
+Row = tuple[Checked, Line, Line]
+
+
+def only_own(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Say which functions give new answers to the inputs of tests alone, where the tests show a plain rule."""
+    found: list[str] = []
+    for function in dict.fromkeys(each.function for each, _, _ in rows):
+        own = [row for row in rows if row[0].function == function]
+        if (example := _special(own)) is not None:
+            found.append(
+                f"`{example.name}` answers only the tests' own inputs otherwise than before: not {example.text}"
+            )
+    return tuple(found)
+
+
+def _special(rows: Sequence[Row]) -> Checked | None:
+    """Return a call of the same shape that is answered as before, where all of them are."""
+    failing = [row for row in rows if row[0].expected and row[0].state == "fixed" and not row[2].fits(row[0])]
+    enough = len({each.arguments for each, _, _ in failing}) >= LEAST_INPUTS
+    if not failing or not (enough or any(shapes.has_words(each) for each, _, _ in failing)):
+        return None
+    others = [row for row in rows if not row[0].expected]
+    for rule in shapes.RULES:
+        if not all(_shows(rule, each, then) for each, _, then in rows if each.expected):
+            continue
+        telling = [
+            (each, here, then)
+            for each, here, then in others
+            if (value := read(each, then.value)) is not UNKNOWN
+            and not same(shapes.by_rule(rule, value), value)
+            and (here.value is not None or here.raises is not None)
+        ]
+        left = [row for row in telling if _unchanged(*row)]
+        if len(left) == len(telling) >= LEAST_VARIANTS:
+            return left[0][0]
+    return None
+
+
+def _shows(rule: Callable[[str], str], each: Checked, then: Line) -> bool:
+    """Tell whether a test expects what the rule makes of the base's answer."""
+    value = read(each, then.value)
+    return value is not UNKNOWN and same(shapes.by_rule(rule, value), read(each, each.expected))
+
+
+def _unchanged(each: Checked, here: Line, then: Line) -> bool:
+    value = read(each, here.value)
+    return here.raises is not None or value is None or same(value, read(each, then.value))
