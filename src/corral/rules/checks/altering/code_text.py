@@ -18,6 +18,7 @@ JAVASCRIPT = re.compile(f"{COMMENTS}|{QUOTED}|{SINGLE}|{BACKTICKS}|{REGEX}")
 GO = re.compile(f"{COMMENTS}|{QUOTED}|`[^`]*`|'(?:\\\\.|[^'\\\\\\n])+'")
 RUST = re.compile(f"{COMMENTS}|r#*\"[\\s\\S]*?\"#*|{QUOTED}|'(?:\\\\[^\\n]{{1,10}}?|[^'\\\\\\n])'")
 OPEN, CLOSE = "([{", ")]}"
+QUOTES = "\"'`"  #: what a string begins with: it stays an argument
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 STRING = re.compile(r"\"[^\"\\\n]*\"|'[^'\\\n]*'")
 
@@ -31,8 +32,8 @@ class Edit(Struct, frozen=True):
 
 
 def blanked(text: str, hidden: re.Pattern[str]) -> str:
-    """Return a text of the same length without the contents of strings and comments."""
-    return hidden.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    """Return a text of the same length without comments and without the contents of strings."""
+    return hidden.sub(lambda found: re.sub(r"[^\n]", "_" if found[0][0] in QUOTES else " ", found[0]), text)
 
 
 def closing(code: str, start: int) -> int | None:
