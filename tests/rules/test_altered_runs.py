@@ -104,3 +104,27 @@ def test_only_work_that_would_be_proven_is_worth_it() -> None:
     settled = Work(doubts=(Doubt(path="app.py", line=1, words=EXITS, strong=False),))
     assert grading.worth_altering(Ran(delivered=(now,), base=(before,)), settled) == (B,)
     assert grading.worth_altering(Ran(delivered=(seen(0),), base=(seen(1),)), Work()) == ("pytest -q",)
+
+
+OTHER = "other.py::c"
+
+
+@pytest.mark.parametrize(
+    ("end", "grade"), [("failed", "unharmed"), ("passed", "proven"), ("skipped", "proven"), (None, "proven")]
+)
+def test_a_test_that_nobody_altered_and_that_fails_all_the_same_proves_nothing(end: Outcome | None, grade: str) -> None:
+    before, now = (
+        seen(1, {A: "passed", B: "failed", OTHER: "passed"}),
+        seen(0, {A: "passed", B: "passed", OTHER: "passed"}),
+    )
+    ends: dict[str, Outcome] = {A: "passed", B: "failed"}
+    run = seen(1, ends | {OTHER: end} if end else ends)
+    change = Altered(files={"t.py": ""}, tests=(AlteredTest(B, exact=True),))
+    found = grading.grade(Ran(delivered=(now,), base=(before,), altered=(run,)), Work(altered=change))
+    assert word(found) == grade
+    assert found.altered[0].unstable == ((OTHER,) if end == "failed" else ())
+
+
+def test_tests_of_the_altered_file_may_fail_with_it() -> None:
+    found = graded(seen(1, {A: "failed", B: "failed"}))
+    assert word(found) == "proven"

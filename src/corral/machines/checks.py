@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from corral.machines import reporters
 from corral.machines.boxes import Program
-from corral.machines.logs import Log, Tail
+from corral.machines.logs import CutStream, Log, Tail
 from corral.machines.network import Network
 from corral.model import CheckResult, Seen
 from corral.rules.checks import results
@@ -147,14 +147,15 @@ async def shell(
 ) -> Exit:
     """Run a command line in a box to its end."""
     log, tail = kept
-    streams = {name: host.redactor.stream() for name in ("stdout", "stderr")}
 
     def take(clean: bytes) -> None:
         log.write(clean)
         tail.write(clean)
 
+    streams = {name: CutStream(host.redactor, take, MOST_COUNTED) for name in ("stdout", "stderr")}
+
     def raw(name: str, chunk: bytes) -> None:
-        take(streams[name].feed(chunk))
+        streams[name].feed(chunk)
 
     try:
         program = Program(argv=["/bin/sh", "-c", str(command)], raw=raw)
@@ -165,5 +166,5 @@ async def shell(
         return await host.boxes.follow(program, box, limits, network, Talk())
     finally:
         for stream in streams.values():
-            take(stream.close())
+            stream.close()
         log.close()

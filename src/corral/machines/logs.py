@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +11,8 @@ from corral.rules.text.redact import Redactor
 
 MOST_LOG = 256 << 20
 CUT = b"\n[corral: the log is cut here]\n"
+MOST_WHOLE = 16 << 20  #: of a check's stream; after it only its end is kept
+MOST_CUT = 1 << 16
 
 
 class Log:
@@ -82,3 +85,37 @@ class Tail:
 
     def text(self, most: int | None = None) -> str:
         return self._kept[-min(most or self._most, self._most) :].decode(errors="replace")
+
+    def raw(self) -> bytes:
+        return bytes(self._kept[-self._most :])
+
+
+class CutStream:
+    """A stream without secrets whose middle is left out once it is long: to search gigabytes would take minutes."""
+
+    def __init__(self, redactor: Redactor, take: Callable[[bytes], None], kept_at_end: int) -> None:
+        self._redactor, self._take = redactor, take
+        self._stream, self._end = redactor.stream(), Tail(kept_at_end)
+        self._size = self._late = 0
+
+    def feed(self, chunk: bytes) -> None:
+        if self._size < MOST_WHOLE:
+            self._size += len(chunk)
+            self._take(self._stream.feed(chunk))
+        else:
+            self._late += len(chunk)
+            self._end.write(chunk)
+
+    def close(self) -> None:
+        end = self._end.raw()
+        if self._late <= len(end):
+            self._take(self._stream.feed(end))
+            self._take(self._stream.close())
+            return
+        self._take(self._stream.close())
+        line = end.find(b"\n", 0, MOST_CUT)  # half a line may hold half a secret, which nobody would recognize
+        end = end[MOST_CUT if line < 0 else line + 1 :]
+        self._take(b"\n[corral: %d bytes left out]\n" % (self._late - len(end)))
+        last = self._redactor.stream()
+        self._take(last.feed(end))
+        self._take(last.close())

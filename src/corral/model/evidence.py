@@ -100,6 +100,7 @@ class AlteredTests(Struct, frozen=True, kw_only=True):
     count: int = 0
     unnoticed: tuple[str, ...] = ()  #: those that pass all the same
     unreached: tuple[str, ...] = ()  #: the same of tests that judge in callbacks or loops
+    unstable: tuple[str, ...] = ()  #: tests of other files that passed before and fail in this run
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

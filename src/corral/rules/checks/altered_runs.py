@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from corral.model import NOT_STARTED, AlteredTests, Doubt, Seen
-from corral.model.evidence import MOST_NAMES
+from corral.model.evidence import MOST_NAMES, Outcome
 from corral.rules.checks.altering import Altered, AlteredTest
 from corral.rules.checks.steering.text_patterns import EXITS, FORGES, HANDLES, PATCHES
 
@@ -44,23 +44,44 @@ def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTes
         count=len(names),
         unnoticed=tuple([each for each in unnoticed if each not in inner][:MOST_NAMES]),
         unreached=tuple([each for each in unnoticed if each in inner][:MOST_NAMES]),
+        unstable=tuple(_unstable(altered, now, ends)[:MOST_NAMES]),
     )
+
+
+def _unstable(altered: Altered, now: Seen, ends: Mapping[str, Outcome]) -> list[str]:
+    """Return tests that nobody altered, in files that nobody altered, which passed before and fail now."""
+    files = {_file(each.id) for each in altered.tests}
+    passed = now.report.tests if now.report else {}
+    return [
+        name
+        for name, end in ends.items()
+        if end == "failed" and passed.get(name) == "passed" and _file(name) not in files and files
+    ]
+
+
+def _file(test: str) -> str:
+    """Return the file or module of a test, by its id."""
+    return test.partition("::")[0] if "::" in test else test.rpartition(".")[0].rpartition(".")[0]
 
 
 def against(found: AlteredTests) -> list[str]:
     """Say what speaks against work whose tests pass with other expected values."""
     if not found.unnoticed:
         return []
-    names = ", ".join(found.unnoticed[:3]) + (" ..." if len(found.unnoticed) > 3 else "")
-    return [f"`{found.command}` passes whatever its tests expect: {names}"]
+    return [f"`{found.command}` passes whatever its tests expect: {_some(found.unnoticed)}"]
 
 
 def limits(found: AlteredTests) -> list[str]:
     """Say why passing tests prove nothing: what judges in them never runs, or nobody notices that it fails."""
-    if not found.unreached:
-        return []
-    names = ", ".join(found.unreached[:3]) + (" ..." if len(found.unreached) > 3 else "")
-    return [f"`{found.command}` passes although what judges in it fails, or never runs: {names}"]
+    words = {
+        "passes although what judges in it fails, or never runs": found.unreached,
+        "ran tests again that pass only by chance, or only beside others": found.unstable,
+    }
+    return [f"`{found.command}` {why}: {_some(names)}" for why, names in words.items() if names]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
 def answered(doubts: Sequence[Doubt], altered: Altered, runs: Sequence[tuple[Seen, Seen, Seen]]) -> list[Doubt]:
