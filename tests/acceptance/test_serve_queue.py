@@ -1,5 +1,6 @@
 """The queue: taken up at once and in order, from any process; what a dead server left is gone on with."""
 
+import asyncio
 import json
 import os
 import signal
@@ -15,7 +16,9 @@ from corral.rules.flows import strategies
 from corral.rules.text import names
 from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
+from tests.acceptance.test_mcp import done
 from tests.rig.command import Corral
+from tests.rig.mcp import connected
 from tests.rig.repository import Repo
 from tests.rig.server import serving
 from tests.rig.waiting import until
@@ -53,6 +56,12 @@ def test_without_a_server_a_detached_run_has_a_process_of_its_own(corral: Corral
     assert corral("queue", "--json").json["waiting"] == []
 
 
+async def _listed_by_mcp(corral: Corral) -> dict[str, str]:
+    async with connected(corral) as client:
+        listed = await done(client, "engine_list")
+    return {line["run"]: line["reason"] for line in listed["runs"]}
+
+
 def test_order_priority_and_hold(corral: Corral, repo: Repo) -> None:
     with serving(corral, corral.root) as server:
         assert corral("queue", "hold").code == 0
@@ -71,6 +80,7 @@ def test_order_priority_and_hold(corral: Corral, repo: Repo) -> None:
         order = [each.run for each in server.client.queue().waiting]
         assert order == [urgent, third, second, first]
         assert {server.client.show(run).status for run in runs} == {"queued"}
+        assert set(asyncio.run(_listed_by_mcp(corral)).values()) == {"waits in the queue to be taken up"}
         assert server.client.stop(second).status == "stopped"
         assert corral("queue", "go").code == 0
         for run in (urgent, third, first):
