@@ -1,6 +1,8 @@
 """A process that has loaded the command already, and forks one that runs it for each request: a start without imports."""
 
+import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -8,6 +10,7 @@ import pkgutil
 import selectors
 import socket
 import sys
+import threading
 from typing import Any
 
 #: Loaded before the first fork; what other commands need (the page, MCP) is loaded where it is used.
@@ -84,9 +87,27 @@ def load() -> None:
             importlib.import_module(module.name)
 
 
+def leave(ending: SystemExit) -> None:
+    """End this process as Python does, except that nothing loaded is taken apart: that takes longer than most commands."""
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue] -- threads first, then exit hooks, then streams
+    atexit._run_exitfuncs()
+    code = ending.code or 0
+    if not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     from corral.__main__ import main
 
     load()
+    gc.freeze()  # what is loaded stays as it is, and its memory is shared
     if Forker(socket.socket(fileno=int(sys.argv[1]))).serve():
-        main()
+        try:
+            main()
+        except SystemExit as ending:
+            leave(ending)
