@@ -1,12 +1,14 @@
 """The installed command as tests use it: agents, scripts and repositories at hand."""
 
-from collections.abc import Mapping
+import contextlib
+import subprocess
+from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from corral.testing.command import PROGRAM, TIMEOUT_SECONDS, Going, Outcome, Person
 from corral.testing.watching import until
-from tests.rig.preloaded import PRELOADED
+from tests.rig.preloaded import PRELOADED, ForkedProcess
 from tests.rig.repository import Repo
 
 __all__ = ["PROGRAM", "Corral", "Going", "Outcome"]
@@ -48,11 +50,39 @@ class Corral(Person):
         timeout: float = TIMEOUT_SECONDS,
     ) -> Outcome:
         """Run the command to its end, in a process of its own that needs no imports; see `anew`."""
-        words, whole = [str(each) for each in arguments], {**self.env, **(env or {})}
-        usual = self.program == [str(PROGRAM)] and PRELOADED.fits(words, whole, stdin)
-        if self.always_anew or not usual:
-            return super().__call__(*arguments, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
-        return PRELOADED.run(words, cwd or self.root, whole, stdin, timeout)
+        with self.start(*arguments, cwd=cwd, env=env, stdin=subprocess.PIPE) as process:
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Outcome(process.returncode, out, err)
+
+    @contextlib.contextmanager
+    def going(self, *arguments: str | Path, cwd: Path | None = None, stderr: int = subprocess.PIPE) -> Generator[Going]:
+        with self.start(*arguments, cwd=cwd, stderr=stderr, bufsize=0) as process:
+            try:
+                yield Going(process)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                process.communicate(timeout=TIMEOUT_SECONDS)
+
+    def start(
+        self,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.PIPE,
+        stderr: int | IO[bytes] = subprocess.PIPE,
+        bufsize: int = -1,
+    ) -> subprocess.Popen[bytes]:
+        """Start the command, in a process that needs no imports where it would be the same."""
+        words, whole = [*self.program, *map(str, arguments)], {**self.env, **(env or {})}
+        forked = not self.always_anew and self.program == [str(PROGRAM)] and PRELOADED.fits(words, whole)
+        kind = ForkedProcess if forked else subprocess.Popen[bytes]
+        return kind(words, cwd=cwd or self.root, env=whole, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=bufsize)
 
     def anew(self, *arguments: str | Path) -> Outcome:
         """Run the command as a shell starts it: where its start is the subject, or the time that it takes."""

@@ -11,21 +11,35 @@ import selectors
 import socket
 import sys
 import threading
+from collections.abc import Iterable
 from typing import Any
 
-#: Loaded before the first fork; what other commands need (the page, MCP) is loaded where it is used.
+#: Loaded before the first fork.
 COMMANDS = ("run", "look", "act", "evidence", "flow", "merge", "restore", "money", "inbox", "mail")
 PACKAGES = ("corral.engine", "corral.attempt", "corral.machines", "corral.store", "corral.rules", "corral.world")
+#: Loaded before the first fork for a command that needs more than the others.
+MORE = {
+    "serve": (
+        "corral.frontends.web",
+        "uvicorn.protocols.http.auto",
+        "uvicorn.protocols.websockets.auto",
+        "uvicorn.loops.auto",
+        "uvicorn.lifespan.on",
+    ),
+    "mcp": ("corral.frontends.mcp", "mcp.server.stdio"),
+}
 MOST_BYTES = 1 << 20
-DESCRIPTORS = 4  #: of a request: stdin, stdout, stderr, and where its end is reported
+STREAMS = 3  #: that come with a request: stdin, stdout, stderr
 
 
 class Forker:
-    """Answers requests on a socket until the other side is gone."""
+    """Answers requests, each over a connection of its own, until the other side is gone."""
 
-    def __init__(self, requests: socket.socket) -> None:
-        self._requests, self._watched = requests, selectors.DefaultSelector()
-        self._watched.register(requests, selectors.EVENT_READ)
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening, self._watched = listening, selectors.DefaultSelector()
+        self._watched.register(listening, selectors.EVENT_READ)
+        self._watched.register(sys.stdin, selectors.EVENT_READ)
+        self._loaded: set[str] = set()
 
     def serve(self) -> bool:
         """Return True in a process that has been forked for a request, False when there are no more."""
@@ -33,39 +47,47 @@ class Forker:
             for ready, _ in self._watched.select():
                 if ready.data:
                     self._report(ready.fd, *ready.data)
-                    continue
-                body, descriptors, *_ = socket.recv_fds(self._requests, MOST_BYTES, DESCRIPTORS)
-                if not body:
+                elif ready.fileobj is sys.stdin:
                     return False
-                if self._forked(body, descriptors):
+                elif self._fork(self._listening.accept()[0]):
                     return True
 
-    def _forked(self, body: bytes, descriptors: list[int]) -> bool:
-        reports = socket.socket(fileno=descriptors.pop())
+    def _fork(self, asker: socket.socket) -> bool:
+        body, descriptors, *_ = socket.recv_fds(asker, MOST_BYTES, STREAMS)
+        if not body:
+            asker.close()
+            return False
+        request = json.loads(body)
+        self._load(request["argv"][1:2])
         if not (process := os.fork()):
-            reports.close()
-            self._requests.close()
+            asker.close()
+            self._listening.close()
             for watched in list(self._watched.get_map().values()):
                 if watched.data:
                     os.close(watched.fd)
                     watched.data[1].close()
             self._watched.close()
-            become(json.loads(body), descriptors)
+            become(request, descriptors)
             return True
         for descriptor in descriptors:
             os.close(descriptor)
-        reports.send(json.dumps({"pid": process}).encode())
-        self._watched.register(os.pidfd_open(process), selectors.EVENT_READ, (process, reports))
+        asker.send(json.dumps({"pid": process}).encode())
+        self._watched.register(os.pidfd_open(process), selectors.EVENT_READ, (process, asker))
         return False
 
-    def _report(self, watched: int, process: int, reports: socket.socket) -> None:
+    def _load(self, command: list[str]) -> None:
+        for name in set(command) & set(MORE) - self._loaded:
+            load(MORE[name])
+            self._loaded.add(name)
+
+    def _report(self, watched: int, process: int, asker: socket.socket) -> None:
         self._watched.unregister(watched)
         os.close(watched)
         _, status, used = os.wait4(process, 0)
         code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        with contextlib.suppress(BrokenPipeError):  # who asked did not wait for the end
-            reports.send(json.dumps({"code": code, "processor_seconds": seconds}).encode())
-        reports.close()
+        with contextlib.suppress(OSError):  # who asked did not wait for the end
+            asker.send(json.dumps({"code": code, "processor_seconds": seconds}).encode())
+        asker.close()
 
 
 def become(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -79,12 +101,14 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     sys.argv = request["argv"]
 
 
-def load() -> None:
-    for name in COMMANDS:
-        importlib.import_module(f"corral.frontends.cli.{name}")
-    for package in PACKAGES:
-        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+def load(names: Iterable[str]) -> None:
+    """Load modules, and packages with all that is in them; they stay as they are, so that their memory is shared."""
+    for name in names:
+        path = getattr(importlib.import_module(name), "__path__", ())
+        for module in pkgutil.walk_packages(path, f"{name}."):
             importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
 
 
 def leave(ending: SystemExit) -> None:
@@ -104,8 +128,7 @@ def leave(ending: SystemExit) -> None:
 if __name__ == "__main__":
     from corral.__main__ import main
 
-    load()
-    gc.freeze()  # what is loaded stays as it is, and its memory is shared
+    load((*(f"corral.frontends.cli.{name}" for name in COMMANDS), *PACKAGES))
     if Forker(socket.socket(fileno=int(sys.argv[1]))).serve():
         try:
             main()

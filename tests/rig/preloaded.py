@@ -4,22 +4,24 @@ import atexit
 import contextlib
 import json
 import os
+import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from corral.testing.command import PROGRAM, Outcome
 from tests.rig import forker
 
 #: Variables that Python reads when it starts: with them, and in another language, the command is started as usual.
 READ_AT_START = ("PYTHON", "LC_", "LD_")
 USUAL_LANGUAGE = "C.UTF-8"
-MOST_INPUT = 1 << 15  #: that a pipe takes at once
 MOST_WORDS = 1 << 16  #: that a request takes, in letters
+MOST_REPORT = 1000  #: bytes
 
 
 class Preloaded:
@@ -27,65 +29,77 @@ class Preloaded:
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
-        self._requests: socket.socket | None = None
+        self._address = ""
         self.processor_seconds = 0.0  #: of commands that have ended: they are not below this process
 
-    def fits(self, arguments: Sequence[str], env: Mapping[str, str], stdin: bytes) -> bool:
+    def fits(self, arguments: Sequence[str], env: Mapping[str, str]) -> bool:
         """Return whether a forked process is what a fresh one would be."""
         plain = env.get("LANG") == USUAL_LANGUAGE and not any(name.startswith(READ_AT_START) for name in env)
-        short = sum(map(len, (*arguments, *env, *env.values()))) <= MOST_WORDS
-        return plain and short and len(stdin) <= MOST_INPUT
+        return plain and sum(map(len, (*arguments, *env, *env.values()))) <= MOST_WORDS
 
-    def run(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: bytes, timeout: float) -> Outcome:
-        """Run the command as `subprocess.run` would."""
-        words = [str(PROGRAM), *arguments]
-        request = json.dumps({"argv": words, "cwd": str(cwd), "env": dict(env)}).encode()
-        pipes = [os.pipe() for _ in range(3)]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        handed = [pipes[0][0], pipes[1][1], pipes[2][1], theirs.detach()]
-        try:
-            socket.send_fds(self._forker(), [request], handed)
-        finally:
-            for descriptor in handed:
-                os.close(descriptor)
-        with ours, ThreadPoolExecutor(2) as readers:
-            out, err = (readers.submit(_read, pipe[0]) for pipe in pipes[1:])
-            with contextlib.suppress(BrokenPipeError):
-                os.write(pipes[0][1], stdin)
-            os.close(pipes[0][1])
-            process = json.loads(ours.recv(1000))["pid"]
-            ours.settimeout(timeout)
-            try:
-                ended = json.loads(ours.recv(1000))
-            except TimeoutError:
-                os.kill(process, 9)
-                raise subprocess.TimeoutExpired(words, timeout) from None
-            self.processor_seconds += ended["processor_seconds"]
-            return Outcome(ended["code"], out.result(timeout), err.result(timeout))
+    def ask(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
+        """Have a command started with these streams; return where its process id is said, and then its end."""
+        asker = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        asker.connect(self._forker())
+        socket.send_fds(asker, [json.dumps(request).encode()], list(streams))
+        return asker
 
-    def _forker(self) -> socket.socket:
+    def _forker(self) -> str:
         with self._starting:
-            if self._requests is None:
-                self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                program = [sys.executable, "-P", forker.__file__, str(theirs.fileno())]
-                env = {"PATH": os.environ["PATH"], "LANG": USUAL_LANGUAGE}
-                # Its own streams are pipes, as its children's will be: Python looks at them once.
-                going = subprocess.Popen(
-                    program, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-                )
-                theirs.close()
-                atexit.register(_end, self._requests, going)
-            return self._requests
+            if not self._address:
+                folder = tempfile.mkdtemp(prefix="corral-forker-")
+                self._address = f"{folder}/requests"
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+                    listening.bind(self._address)
+                    listening.listen(100)
+                    program = [sys.executable, "-P", forker.__file__, str(listening.fileno())]
+                    env = {"PATH": os.environ["PATH"], "LANG": USUAL_LANGUAGE}
+                    # Its own streams are pipes, as its children's will be: Python looks at them once.
+                    running = subprocess.Popen(
+                        program, env=env, pass_fds=[listening.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                    )
+                atexit.register(_end, running, folder)
+            return self._address
 
 
-def _end(requests: socket.socket, going: subprocess.Popen[bytes]) -> None:
-    requests.close()  # it takes that for its end
-    going.communicate()
-
-
-def _read(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+def _end(running: subprocess.Popen[bytes], folder: str) -> None:
+    running.communicate()  # it takes the end of its stdin for its own
+    shutil.rmtree(folder)
 
 
 PRELOADED = Preloaded()
+
+
+class ForkedProcess(subprocess.Popen[bytes]):
+    """`subprocess.Popen` of the command, except that its process is forked and no child of ours."""
+
+    _asker: socket.socket
+
+    def _execute_child(self, args: Sequence[str], *given: Any) -> None:
+        cwd, env, streams = given[4], given[5], given[9:15]
+        request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env)}
+        theirs = (streams[0], streams[3], streams[5])
+        try:
+            own = [number if each == -1 else each for number, each in enumerate(theirs)]
+            self._asker = PRELOADED.ask(request, own)
+            self.pid = json.loads(self._asker.recv(MOST_REPORT))["pid"]
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*streams)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        return self._ended(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def _ended(self, within_seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self._asker], [], [], within_seconds)[0]:
+            with contextlib.closing(self._asker):
+                ended = json.loads(self._asker.recv(MOST_REPORT))
+            PRELOADED.processor_seconds += ended["processor_seconds"]
+            self.returncode = ended["code"]
+        return self.returncode

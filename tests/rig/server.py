@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import ssl
-import subprocess
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,10 +35,8 @@ class Server:
     def __init__(self, corral: Corral, root: Path, *arguments: str) -> None:
         self.corral, self.log = corral, corral.root / "server.log"
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*corral.program, "serve", "--port", "0", "--root", str(root), "--log", "json", *arguments],
-                cwd=corral.root, env=corral.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-            )  # fmt: skip
+            words = ("serve", "--port", "0", "--root", root, "--log", "json", *arguments)
+            self.process = corral.start(*words, stderr=log)
         assert self.process.stdout
         self.address = self.process.stdout.readline().decode().strip()
         assert self.address.startswith("http"), self.log.read_text()
