@@ -136,6 +136,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "require": "the least grade that counts as done; a repository may only raise it",
         "held_out": "a folder of files that no agent sees, laid over work that is checked; your own file only",
         "judge": "agent that reads each result once more; its word can only lower a grade",
+        "choice_deadline": "how long a race in which none is proven better waits for you, as `90s`, `20m`, `48h`",
     },
     "limits": {
         "parallel": "attempts at work at once, of all your runs in all processes; not set: 8 of each run",
@@ -207,6 +208,7 @@ FIELD_OF = {
     "setup_net": "net",
     "snapshot": "snapshot_seconds",
     "collect": "collect_seconds",
+    "choice_deadline": "choice_deadline_seconds",
     "from": "start",
 }  #: keys whose field in the code has another name
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -99,6 +100,17 @@ def test_a_merge_that_picks_one_chooses_it(corral: Corral, repo: Repo) -> None:
     run = corral("show", "@last", "--json").json
     assert (run["status"], run["nodes"][0]["winner"], run["merge"]["status"]) == ("done", large, "merged")
     assert corral("inbox", "--json").json == []
+
+
+def test_how_long_it_waits_is_a_setting(corral: Corral, repo: Repo) -> None:
+    corral.config('[evidence]\nchoice_deadline = "2h"\n')
+    assert waiting(corral, repo).code == 3
+    asked = entry(corral)
+    left = datetime.fromisoformat(asked["deadline"]) - datetime.fromisoformat(asked["created"])
+    assert left.total_seconds() == pytest.approx(7200, abs=60)
+    repo.write({"corral.toml": '[evidence]\nchoice_deadline = "soon"\n'})
+    refused = corral.run(repo, "mend add()", "--agent", "small,large", "--check", CHECK)
+    assert (refused.code, "[evidence] choice_deadline: `soon` is not a length of time" in refused.err) == (2, True)
 
 
 def test_nobody_answers_so_nobody_wins(corral: Corral, repo: Repo) -> None:

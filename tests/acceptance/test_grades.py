@@ -42,7 +42,7 @@ def judged(corral: Corral, script: str, *arguments: str, files: dict[str, str] |
     return corral.run(repo, "fix double", "--agent", "mine", "--retries", "0", *(arguments or ("--check", UNITTEST)))
 
 
-def test_a_source_only_change_is_checked_at_the_base_and_with_altered_tests(
+def test_a_source_only_change_is_checked_at_the_base_with_altered_tests_and_in_another_order(
     corral: Corral, counted: tuple[list[str], Path]
 ) -> None:
     options, count = counted
@@ -53,9 +53,10 @@ def test_a_source_only_change_is_checked_at_the_base_and_with_altered_tests(
         "reasons": ["fails at the base, passes here: 1 test fixed"],
     }
     assert outcome.json["nodes"][0]["evidence"]["grade"] == "proven"
-    assert count.read_text().count("x") == 3
+    assert count.read_text().count("x") == 4
     assert any(
-        "its checks also ran at the base; with one altered test, which must fail" in str(event)
+        "its checks also ran at the base; with one altered test, which must fail; with tests in the opposite order"
+        in str(event)
         for event in corral.events("@last")
     )
 
@@ -68,7 +69,9 @@ def test_a_race_checks_the_base_once(corral: Corral, counted: tuple[list[str], P
     agents = ",".join(f"a{place}" for place in range(4))
     outcome = corral.run(corral.repo(files=FILES), "fix double", "--agent", agents, "--retries", "0", *options)
     assert outcome.code == 0, outcome
-    assert count.read_text().count("x") == 9  # each rival twice: as it is, and with altered tests
+    assert (
+        count.read_text().count("x") == 13
+    )  # each rival three times: as it is, with altered tests, and in another order
 
 
 def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
@@ -78,7 +81,7 @@ def test_new_tests_and_their_helpers_cost_one_run_more_and_stay(
     new = "cat > tests/test_more.py <<'END'\nimport unittest\nclass More(unittest.TestCase):\n    def test_more(self): pass\nEND\n"
     outcome = judged(corral, FIX + new, *options)
     assert outcome.attempt["evidence"]["grade"] == "proven", outcome
-    assert count.read_text().count("x") == 4
+    assert count.read_text().count("x") == 5
     assert "tests/test_more.py" in Repo(Path(outcome.json["repo"])).files(outcome.attempt["commit"])
 
 

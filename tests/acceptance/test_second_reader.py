@@ -1,10 +1,13 @@
 """`[evidence] judge`: an agent that reads each result once more; its word can lower a grade, never raise it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rig.command import Corral, Outcome
+from tests.rig.repository import Repo
 
 FILES = {"sums.py": "def add(a, b):\n    return a - b\n"}
 CHECK = "python3 -c 'from sums import add; assert add(1, 2) == 3'"
@@ -45,6 +48,8 @@ def test_work_that_cheats_is_doubtful_by_the_readers_word(corral: Corral) -> Non
     told = corral("show", "@last").out
     assert "agent    works" in told
     assert "evidence doubtful: the second reader says" in told
+    note = Repo(Path(outcome.json["repo"])).git("notes", "--ref=corral", "show", work["commit"])
+    assert (json.loads(note)["status"], json.loads(note)["evidence"]) == ("failed", work["evidence"])
     picked = corral("merge", "@last", "--pick", "works", cwd=outcome.json["repo"])
     assert picked.code == 0, picked
     prompt = corral("logs", "@last", "--prompt", cwd=outcome.json["repo"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corral.machines import reporters
-from corral.model import Report
+from corral.model import Report, TestOrder
 from corral.world.workspace.checkout import Workspace
 
 PATH = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
@@ -38,7 +38,13 @@ def lay(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def observed(folder: Path, files: Mapping[str, str], command: str, env: Mapping[str, str] | None = None) -> Ran:
+def observed(
+    folder: Path,
+    files: Mapping[str, str],
+    command: str,
+    env: Mapping[str, str] | None = None,
+    order: TestOrder | None = None,
+) -> Ran:
     """Run a command in a project of these files and return what our reporters saw."""
     tree = lay(folder / "work", files)
     (folder / "home").mkdir(exist_ok=True)
@@ -52,7 +58,7 @@ def observed(folder: Path, files: Mapping[str, str], command: str, env: Mapping[
     }
 
     async def run() -> Ran:
-        async with reporters.reported(Workspace(tree), folder, None, command) as reporter:
+        async with reporters.reported(Workspace(tree), folder, None, command, order) as reporter:
             made = {**base, **reporter.env(base)}
             going = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", reporter.command(command), cwd=tree, env=made,

@@ -23,7 +23,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "telemetry",
         "evidence",
     ),
-    "evidence": ("require", "held_out", "judge"),
+    "evidence": ("require", "held_out", "judge", "choice_deadline"),
     "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
     "complexity": ("types", "words", "other_type"),
     "limits": ("parallel", "per_agent", "per_repository"),

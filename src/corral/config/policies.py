@@ -103,7 +103,7 @@ def evidence(mine: SettingsFile, theirs: SettingsFile) -> EvidenceRules:
             raise BadRequest(
                 f"{file.where('evidence', 'require')}: [evidence] require: there is no grade `{word}`", hint=REQUIRABLE
             )
-    own, repository = (convert(file.table("evidence"), EvidenceRules, file, "evidence") for file in (mine, theirs))
+    own, repository = (convert(_evidence_table(file), EvidenceRules, file, "evidence") for file in (mine, theirs))
     if repository.held_out is not None:
         raise BadRequest(
             f"{theirs.where('evidence', 'held_out')}: [evidence] held_out is yours to say: agents see a repository",
@@ -123,7 +123,17 @@ def evidence(mine: SettingsFile, theirs: SettingsFile) -> EvidenceRules:
         require=GRADES[min(GRADES.index(own.require), GRADES.index(repository.require))],
         held_out=folder,
         judge=own.judge or repository.judge,
+        choice_deadline_seconds=(
+            repository if "choice_deadline" in theirs.table("evidence") else own
+        ).choice_deadline_seconds,
     )
+
+
+def _evidence_table(file: SettingsFile) -> dict[str, object]:
+    table = dict(file.table("evidence"))
+    if "choice_deadline" in table:
+        table["choice_deadline_seconds"] = duration(str(table.pop("choice_deadline")), "[evidence] choice_deadline")
+    return table
 
 
 def slot_limits(mine: SettingsFile, theirs: SettingsFile) -> SlotLimits:

@@ -17,7 +17,7 @@ from corral.attempt.run_events import tell
 from corral.attempt.run_spending import allowed_usd, held_usd
 from corral.attempt.runner import can_continue
 from corral.attempt.user_questions import RunQuestions
-from corral.engine import takeover
+from corral.engine import lowered_notes, takeover
 from corral.engine.inbox.gates import Gates
 from corral.engine.merge.flow_merges import Land as LandCall
 from corral.engine.merge.flow_merges import Landings
@@ -65,6 +65,7 @@ class RunLoop:
         self._waits_until = 0.0
         self._pausing: str | None = None
         self._background: list[asyncio.Task[None]] = []
+        self._corrections: list[asyncio.Task[None]] = []
         self._fence = run_fence.current()
         self._store_removed = False
 
@@ -78,17 +79,22 @@ class RunLoop:
             await self._remove_leavings(records)
             self.schedule.allowed_usd = allowed_usd(self.store, self.run)
             self.schedule.load(self.store.nodes(self.run), records)
+            for record in records:  # a crash may have come between a reader's word and the note
+                if record.attempt.error and record.attempt.error.kind == "doubtful":
+                    self._correct_note(record.attempt)
             self._orders.take()
             self._begin(self._keep_flushing())
             self._begin(self._orders.hear())
             self._move("running", None)
             while not await self._turn():
                 pass
+            await asyncio.gather(*self._corrections)
             await self._remove_leavings(self.store.attempts(self.run))
         finally:
-            for task in (*self._background, *self._driven.values()):
+            left = (*self._background, *self._corrections, *self._driven.values())
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*self._background, *self._driven.values(), self._gates.close(), return_exceptions=True)
+            await asyncio.gather(*left, self._gates.close(), return_exceptions=True)
             await self._variations.close()
             if self._landings:
                 await self._landings.close()
@@ -375,7 +381,7 @@ class RunLoop:
     def _ask(self, action: Ask | Choose) -> None:
         words = "waits for an answer"
         if isinstance(action, Choose):
-            words = self._gates.choose(action)
+            words = self._gates.choose(action, self.plan.evidence.choice_deadline_seconds)
         else:
             self._gates.ask(self.schedule.node(action.node), redo.epoch_of(self.plan, action.node))
         self.store.move_node(self.run, NodeState(id=action.node, status="waiting", reason=words))
@@ -403,8 +409,14 @@ class RunLoop:
             record.receipt = None  # only work that is done has one
             self.store.save_attempt(record)
             self.note(Moved(f"attempt {action.attempt}", "failed", action.reason), action.node, action.attempt)
+            self._correct_note(record.attempt)
         self.schedule.look(action.node)
         self._wake.set()
+
+    def _correct_note(self, attempt: Attempt) -> None:
+        """Begin to have the note on the commit of an attempt say its grade."""
+        work = lowered_notes.bring_up_to_date(self.plan, self.store.folder, attempt)
+        self._corrections.append(asyncio.create_task(work))
 
     def _leave_to_person(self) -> None:
         """Leave the run to a person where nothing goes on before they say how."""

@@ -22,6 +22,7 @@ TREES = {
     "allowed": "the same, with the files that the task lets change",
     "control": "the base with these files alone: there the checks must fail",
     "altered": "the work with other expected values in its tests: there these must fail",
+    "reordered": "the work again, its tests in the opposite order: a part of them where they take long",
     "held-out": "that, with the held-out files",
     "held-out base": "the base with the held-out files",
 }

@@ -92,7 +92,7 @@ async def _check(host: Host, made: Workspace, folder: Path, check: str, name: st
     limits = Limits(timeout_seconds=host.task.time_limit_seconds)
     started = time.monotonic()
     network = await host.network(host.boxes.fitted.scope.net)
-    async with reporters.reported(made, folder, host.owner, check) as reporter:
+    async with reporters.reported(made, folder, host.owner, check, host.order) as reporter:
         box = host.boxes.box(made, folder, network=network, readable=reporter.readable, writable=reporter.writable)
         box = structs.replace(box, env={**box.env, **reporter.env(box.env)})
         left: dict[str, None] = {}

@@ -23,7 +23,7 @@ from corral.machines.request_count import RequestCount
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.scope import Fitted
 from corral.machines.turn_log import TurnNote
-from corral.model import Level, Net, RunPlan, Tokens
+from corral.model import Level, Net, RunPlan, TestOrder, Tokens
 from corral.model.agent_api import AgentTask, Answer, Leave, Telling
 from corral.model.errors import SetupFailed
 from corral.model.events import Event, Noted
@@ -96,6 +96,7 @@ class Host:
         self.snapping = asyncio.Lock()
         self.unreached: str | None = None  #: why its provider could not be reached
         self.last_words = ""  #: what it complained of
+        self.order: TestOrder | None = None  #: which tests its checks run; None: all
 
     def beside(self, name: str, time_limit_seconds: float | None = None) -> Host:
         """Return a host for checks that run beside this one's, as another user: the end of one is not the other's."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from corral.machines import go_tests
-from corral.model.evidence import Report
+from corral.model import ENCODER, Report, TestOrder
 from corral.rules.checks.results import report as reports
 from corral.world.process import Owner
 from corral.world.workspace import checkout
@@ -76,11 +76,14 @@ class Channel:
 class Reporter:
     """What a check's box needs so that its test programs report to us, and what they reported."""
 
-    def __init__(self, made: Workspace, path: Path, channel: Channel | None, go: str) -> None:
+    def __init__(self, made: Workspace, path: Path, channel: Channel | None, go: str, order: str = "") -> None:
+        """`order` is the file that says which tests are to run; empty: all."""
         self._channel, self._go = channel, go
         self.readable = (FOLDER, path.parent)
         self.writable = (path,) if channel else ()
         self._own = {"CORRAL_REPORT": str(path), "CORRAL_REPORT_TREE": str(made.tree)} if channel else {}
+        if channel and order:
+            self._own["CORRAL_REPORT_ORDER"] = order
 
     def env(self, known: Mapping[str, str]) -> dict[str, str]:
         """Return what to add to the environment of a box; paths and options that it has stay in it."""
@@ -113,7 +116,9 @@ def _lay_start(home: Path, owner: Owner | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def reported(made: Workspace, folder: Path, owner: Owner | None, check: str) -> AsyncGenerator[Reporter]:
+async def reported(
+    made: Workspace, folder: Path, owner: Owner | None, check: str, order: TestOrder | None = None
+) -> AsyncGenerator[Reporter]:
     """Have a channel for the reporters of one check in the folder of its box; it is removed afterwards."""
     place = folder / "report"
     place.mkdir(mode=0o755, exist_ok=True)
@@ -125,10 +130,19 @@ async def reported(made: Workspace, folder: Path, owner: Owner | None, check: st
     _lay_start(folder / "home", owner)
     try:
         with go_tests.laid(made.tree, check, place, owner) as go:
-            yield Reporter(made, place / "channel", channel, go)
+            yield Reporter(made, place / "channel", channel, go, _lay_order(place / "order", order))
     finally:
         channel.close()
         (place / "channel").unlink(missing_ok=True)
+
+
+def _lay_order(path: Path, order: TestOrder | None) -> str:
+    """Write down which tests are to run; return the file, empty where all are."""
+    if order is None:
+        return ""
+    path.write_bytes(ENCODER.encode(order))
+    path.chmod(0o644)
+    return str(path)
 
 
 def _open(path: Path, owner: Owner | None) -> Channel:

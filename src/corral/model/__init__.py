@@ -12,6 +12,7 @@ from corral.model.evidence import (
     Seen,
     Steered,
     TestChange,
+    TestOrder,
     Variation,
 )
 from corral.model.inbox import YES_NO, Entry, InboxEntry, Question
@@ -107,6 +108,7 @@ __all__ = [
     "Steered",
     "Tally",
     "TestChange",
+    "TestOrder",
     "Tokens",
     "ToolboxRules",
     "TrackRecord",

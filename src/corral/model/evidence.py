@@ -12,7 +12,9 @@ Grade = Literal["held-out", "proven", "unharmed", "unchecked", "doubtful"]
 GRADES: tuple[Grade, ...] = get_args(Grade)  #: the best first
 
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]  #: failed: also a test that ended with an error
-Tree = Literal["delivered", "base", "harness", "allowed", "control", "altered", "held-out", "held-out base"]
+Tree = Literal[
+    "delivered", "base", "harness", "allowed", "control", "altered", "reordered", "held-out", "held-out base"
+]
 How = Literal["put back", "removed", "merged", "new test", "allowed"]
 
 MOST_TESTS = 20_000  #: kept of one check
@@ -41,6 +43,18 @@ class Seen(Struct, frozen=True, kw_only=True):
     report: Report | None = None  #: None: no reporter knows its runner
     touched: tuple[str, ...] = ()  #: files of the checked commit that were changed while it ran
     left: tuple[str, ...] = ()  #: programs that it left running
+
+
+class TestOrder(Struct, frozen=True, kw_only=True):
+    """Which tests of a check are to run, and in which order; a test program that cannot choose runs all."""
+
+    __test__ = False
+
+    only: tuple[str, ...] = ()  #: ids; empty: all
+    most: int = 0  #: of one test function with different parameters; 0: any number
+    first: tuple[str, ...] = ()  #: tests whose files come first
+    turned: bool = False  #: in the opposite order
+    seconds: float = 0.0  #: after which no further test begins; 0: no limit
 
 
 class Steered(Struct, frozen=True, kw_only=True):

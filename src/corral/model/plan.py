@@ -59,6 +59,7 @@ class EvidenceRules(Struct, frozen=True, kw_only=True):
     require: evidence.Grade = "unchecked"  #: the least grade that is done; a repository may only raise it
     held_out: str | None = None  #: in settings a folder whose files no agent sees; in a plan the hash of its files
     judge: str | None = None  #: agent that reads each result once more and may only lower its grade
+    choice_deadline_seconds: float = 86400.0  #: how long a race in which none is proven better waits for the user
 
 
 class SlotLimits(Struct, frozen=True, kw_only=True):

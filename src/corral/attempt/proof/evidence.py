@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, structs
 
-from corral.attempt.proof import altering, held_out, outside, trees
+from corral.attempt.proof import held_out, outside, trees
 from corral.attempt.proof.tree_runs import TreeRuns, results_of, unexplained, unheard, with_results
 from corral.attempt.proof.trees import Looked
+from corral.attempt.proof.trials import Trials
 from corral.machines.host import Host
 from corral.model import AttemptRecord, CheckResult, Doubt, EvidenceDetail, Seen
 from corral.model import Evidence as Word
@@ -172,12 +173,13 @@ class Evidence:
         if grading.needs_allowed(ran, work) and not self._host.stop.is_set():
             commit, ran = await self._with_allowed(looked, harness, ran)
         if not self._host.stop.is_set() and (ids := grading.worth_altering(ran, work)):
-            ran, work = await self._with_altered(looked, commit, ran, work, ids)
+            trials = Trials(self._host, self._trees, looked, commit, self._made)
+            ran, work = await trials.tried(ran, work, ids)
         if not self._host.stop.is_set() and grading.grade(ran, work).evidence is not None:
             ran = await self._with_held_out(looked, commit, ran)
             work = structs.replace(work, held_out=await held_out.files(self._host), check_texts=looked.check_texts())
-        if not self._host.stop.is_set() and (runs := grading.seen_of(ran, work)):
-            found = await outside.probed(self._host, looked, commit, runs, self._trees)
+        if work.outside is None and not self._host.stop.is_set() and grading.is_proven(ran, work):
+            found = await outside.probed(self._host, looked, commit, grading.seen_of(ran, work), self._trees)
             work = structs.replace(work, outside=found)
         return self._graded(ran, work)
 
@@ -211,21 +213,6 @@ class Evidence:
             control = await self._trees.suite("control", only, unheard, again=_never)
             self._trees.notes.append("with what the task lets change, with and without the product")
         return commit, structs.replace(ran, allowed=allowed, control=control)
-
-    async def _with_altered(
-        self, looked: Looked, commit: str, ran: Ran, work: Work, ids: Sequence[str]
-    ) -> tuple[Ran, Work]:
-        """Run the checks with other expected values in the tests that the work made pass: these must fail."""
-        failed = [each.result.command for each in ran.base or () if not each.result.passed]
-        change = await altering.altered(self._host, looked, commit, ids, failed)
-        if not change.files:
-            return ran, work
-        only = await self._make(altering.NAME, altering.commit_of(self._host, commit, change))
-        found = await self._trees.suite("altered", only, unheard, again=_never)
-        count = len(change.tests) + sum(map(len, change.scripts.values()))
-        what = f"{count} altered tests" if count != 1 else "one altered test"
-        self._trees.notes.append(f"with {what}, which must fail")
-        return structs.replace(ran, altered=found), structs.replace(work, altered=change)
 
     async def _with_held_out(self, looked: Looked, commit: str, ran: Ran) -> Ran:
         """Run the checks with files that no agent ever sees laid over the tree."""
@@ -281,7 +268,7 @@ class Evidence:
             altered=graded.altered if graded else (),
             steered=work.steered if work else (),
             doubts=work.doubts if work else (),
-            notes=(*self._trees.notes, *([work.outside.note] if work and work.outside.note else [])),
+            notes=(*self._trees.notes, *([work.outside.note] if work and work.outside and work.outside.note else [])),
         )
         return Proof(results=tuple(results), evidence=word, detail=detail)
 

@@ -15,7 +15,7 @@ from corral.attempt.proof import held_out
 from corral.machines import checks as checking
 from corral.machines.host import Host
 from corral.machines.network import is_open
-from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally
+from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
 from corral.model.flow import Task
@@ -26,14 +26,19 @@ from corral.store.sqlite.store import Store
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
     "check", "check2", "base", "base2", "base3", "harness", "harness2", "allowed", "allowed2", "control",
-    "altered",    "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary", "use",
+    "altered", "reordered", "heldout", "heldout2", "heldoutbase", "heldoutbase2", "score", "vary", "use",
 )  # fmt: skip
 NAMES: Mapping[Tree, str] = {
     "delivered": "check", "base": "base", "harness": "harness", "allowed": "allowed", "control": "control",
-    "altered": "altered", "held-out": "heldout", "held-out base": "heldoutbase",
+    "altered": "altered", "reordered": "reordered", "held-out": "heldout", "held-out base": "heldoutbase",
 }  # fmt: skip
-HOSTS = ("base", "altered")  #: trees whose checks run as a user of their own, maybe beside those of the work
-LEAST_SECONDS, MOST_TIMES = 30.0, 3  #: that checks with altered tests may take, and how often as long as without
+HOSTS = (
+    "base",
+    "altered",
+    "reordered",
+)  #: trees whose checks run as a user of their own, maybe beside those of the work
+LIMITED = ("altered", "reordered")
+LEAST_SECONDS, MOST_TIMES = 30.0, 3  #: that these may take, and how often as long as the work's own
 VERSION = 3  #: of what is remembered of a run of checks
 _flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -52,6 +57,7 @@ class TreeRuns:
         self.trees: dict[Tree, str] = {}
         self.runs: list[EvidenceRun] = []
         self.notes: list[str] = []  #: on what else than the work itself
+        self.orders: dict[str, TestOrder] = {}  #: which tests run on a tree; all on others
 
     async def suite(
         self,
@@ -120,9 +126,15 @@ class TreeRuns:
         tree = name.rstrip("23")
         if tree not in HOSTS:
             return self._host
-        taken = sum(each.seconds for each in self.runs if each.tree == "delivered")
-        most = min(self._task.time_limit_seconds, LEAST_SECONDS + MOST_TIMES * taken)
-        return self._host.beside(tree, most if tree == "altered" else None)
+        most = min(self._task.time_limit_seconds, LEAST_SECONDS + MOST_TIMES * self.taken_seconds)
+        host = self._host.beside(tree, most if tree in LIMITED else None)
+        host.order = self.orders.get(tree)
+        return host
+
+    @property
+    def taken_seconds(self) -> float:
+        """How long the checks of the work took."""
+        return sum(each.seconds for each in self.runs if each.tree == "delivered")
 
     @property
     def side_by_side(self) -> bool:
@@ -178,6 +190,7 @@ class TreeRuns:
             plan.level,
             host.boxes.fitted.scope,
             self._record.run if own else "",
+            *filter(None, [self.orders.get(tree_kind)]),
         )
         return hashlib.sha256(ENCODER.encode(parts)).hexdigest()
 

@@ -39,11 +39,11 @@ class Gates:
         self._open[node.id] = entry.id
         self.answered_meanwhile |= not entry.open
 
-    def choose(self, action: Choose) -> str:
+    def choose(self, action: Choose, wait_seconds: float) -> str:
         """Ask which attempt of a race to take; return what is asked, in one line."""
         if number := self._open.get(action.node):
             return self._asked[number]
-        question = questions.choice((self._desk.run, action.node), action.attempts, time.time() + questions.DAY)
+        question = questions.choice((self._desk.run, action.node), action.attempts, time.time() + wait_seconds)
         entry = self._desk.ask(question)
         self._open[action.node] = entry.id
         self._asked[entry.id] = f"{entry.text} (corral answer {entry.id} {questions.ways(entry)})"

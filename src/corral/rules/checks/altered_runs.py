@@ -33,6 +33,7 @@ def of_check(altered: Altered, before: Seen, now: Seen, run: Seen) -> AlteredTes
     wanted = {*fixed(before, now)}
     own = [each.id for each in altered.tests if each.id in wanted]
     ends = run.report.tests if run.report else {}
+    own = [name for name in own if name in ends]
     unnoticed = [name for name in own if ends.get(name) == "passed"]
     scripts = [each.id for each in altered.scripts.get(run.result.command, ())] if _failed(before) else []
     unnoticed += scripts if run.result.passed else []

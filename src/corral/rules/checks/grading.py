@@ -18,7 +18,7 @@ from corral.model import (
     Steered,
     TestChange,
 )
-from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling
+from corral.rules.checks import altered_runs, held_out_runs, id_changes, meddling, reordered_runs
 from corral.rules.checks.altered_runs import ANSWERED, ANSWERED_EXACTLY
 from corral.rules.checks.altering import Altered
 from corral.rules.checks.outside import Outside
@@ -42,6 +42,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     allowed: tuple[Seen, ...] | None = None  #: the harness with the files that the task names; None: not needed
     control: tuple[Seen, ...] | None = None  #: the base with these files
     altered: tuple[Seen, ...] | None = None  #: with altered tests; None: none could be, or it shows nothing
+    reordered: tuple[Seen, ...] | None = None  #: its tests in the opposite order; None: nothing can be learnt by it
     held_out: tuple[Seen, ...] | None = None
     held_out_base: tuple[Seen, ...] | None = None
 
@@ -62,7 +63,7 @@ class Work(Struct, frozen=True, kw_only=True):
     unasked: tuple[str, ...] = ()  #: tests that the task names and does not ask to change
     held_out: tuple[str, ...] = ()  #: the paths of held-out files
     altered: Altered = Altered()  #: what was altered for that run
-    outside: Outside = Outside()  #: what the product answers outside the tests
+    outside: Outside | None = None  #: what the product answers outside the tests; None: it was not called there
     check_texts: tuple[str, ...] = ()  #: per check: its command and the scripts of the base that it runs
 
 
@@ -109,11 +110,18 @@ def worth_altering(ran: Ran, work: Work) -> tuple[str, ...]:
     )
 
 
-def seen_of(ran: Ran, work: Work) -> list[tuple[Seen, Seen]]:
-    """Return each check at the base and in the run that counts; nothing where the work is not proven."""
+def needs_every_test(work: Work) -> bool:
+    """Tell whether doubts are settled only where every test that shows progress was altered."""
+    return any(each.words in ANSWERED | ANSWERED_EXACTLY for each in work.doubts)
+
+
+def is_proven(ran: Ran, work: Work) -> bool:
     found = grade(ran, work).evidence
-    if found is None or found.grade not in ("proven", "held-out"):
-        return []
+    return found is not None and found.grade in ("proven", "held-out")
+
+
+def seen_of(ran: Ran, work: Work) -> list[tuple[Seen, Seen]]:
+    """Return each check at the base and in the run that counts."""
     return [(before, _seen(ran, work, place)) for place, before in enumerate(ran.base or ())]
 
 
@@ -147,8 +155,9 @@ def grade(ran: Ran, work: Work) -> Graded:
 def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckResult, ...]) -> Graded:
     settled = _settled(ran, base, work)
     found = _Findings(list(_doubted(work)), _capped(work, settled), [])
-    found.against += work.outside.against
-    found.limits += [words + UNCERTAIN for words in work.outside.limits]
+    outside = work.outside or Outside()
+    found.against += outside.against
+    found.limits += [words + UNCERTAIN for words in outside.limits]
     found.capped = bool(found.limits)
     found.remarks += [
         f"{each.path}:{each.line}: {each.words}: its altered tests fail, as they must" for each in settled
@@ -159,6 +168,10 @@ def _compared(ran: Ran, base: Sequence[Seen], work: Work, results: tuple[CheckRe
     if unreached := [words for each in altered for words in altered_runs.limits(each)]:
         found.limits += unreached
         found.capped = True
+    for place, again in enumerate(ran.reordered or ()):
+        if words := reordered_runs.limits(_seen(ran, work, place), again):
+            found.limits += words
+            found.capped = True
     progress = False
     for place, before in enumerate(base):
         seen = _seen(ran, work, place)

@@ -5,6 +5,7 @@ import os
 import sys
 
 _ORDER = {"passed": 0, "skipped": 1, "xfailed": 1, "failed": 2}
+_NO_TESTS = 5
 _active = []
 
 
@@ -29,6 +30,8 @@ def _plugin(config_module, core):
     class Plugin(Session):
         pytest_load_initial_conftests = hookimpl(tryfirst=True)(Session.before_conftests)
         pytest_sessionstart = hookimpl(tryfirst=True)(Session.start)
+        pytest_collection_modifyitems = hookimpl(trylast=True)(Session.choose)
+        pytest_runtest_protocol = hookimpl(tryfirst=True)(Session.skip)
         pytest_collection_finish = hookimpl(trylast=True)(Session.collected)
         pytest_xdist_node_collection_finished = hookimpl(optionalhook=True)(Session.collected_by_worker)
         pytest_collectreport = hookimpl(tryfirst=True)(Session.collect_report)
@@ -50,6 +53,8 @@ class Session:
         self.plugins = None
         self.tests = core.Tests()
         self.files = {}
+        self.order = None
+        self.chosen = True  # there are tests left to run
 
     def before_conftests(self, early_config):
         if not _active:
@@ -67,12 +72,26 @@ class Session:
             return
         self.prefix = self.prefix or ""
         self.mode = "worker" if worker else "whole"
+        self.order = self.core.order()
         if self.mode == "whole":
             os.environ["CORRAL_REPORT_IN"] = "pytest"
             self.files = self.core.test_files()
             self.id = self.core.nonce()
             words = " ".join(str(each) for each in session.config.invocation_params.args)
             self.core.send(e="begin", k="pytest", s=self.id, a=("pytest " + words).strip())
+
+    def choose(self, items):
+        """Leave out tests, or change their order, where this run is made for that."""
+        if self.order is not None:
+            places = self.order.places([self.prefix + item.nodeid for item in items])
+            self.chosen = bool(places) or not items
+            items[:] = [items[place] for place in places]
+
+    def skip(self, item):
+        if self.order is None or not self.order.is_over():
+            return None
+        self.expected.discard(item.nodeid)
+        return True
 
     def collected(self, session):
         if self.mode != "none":
@@ -116,6 +135,8 @@ class Session:
             if self in _active:
                 _active.remove(self)
             return
+        if not self.chosen and int(exitstatus) == _NO_TESTS:
+            session.exitstatus = exitstatus = 0  # those to run may be another session's
         self.core.GUARD.send()
         self.tests.send()
         self._rewritten()

@@ -300,5 +300,10 @@ def hook_unittest(module):
     _load("_corral_unittest").hook(module, sys.modules[__name__])
 
 
+def order():
+    """Return which tests are to run, and in which order; None: all, as they come."""
+    return _load("_corral_order").wanted() if os.environ.get("CORRAL_REPORT_ORDER") else None
+
+
 def begin_script(main, inner):
     return _load("_corral_script").begin(main, inner, sys.modules[__name__])

@@ -87,12 +87,36 @@ def _flat(test):
             yield from _flat(each)
 
 
+def _is_plain(test):
+    """Tell whether tests are grouped by unittest itself, and by nothing that does more."""
+    unittest = sys.modules["unittest"]
+    return isinstance(test, unittest.TestCase) or (type(test) is unittest.TestSuite and all(map(_is_plain, test)))
+
+
+def _ordered(test, session, order):
+    """Return the tests that are to run, in their order."""
+    tests = sorted(_flat(test), key=lambda each: each.id()) if _is_plain(test) else []
+    if not tests:
+        return test
+
+    class Ordered(sys.modules["unittest"].TestSuite):
+        def __iter__(self):
+            for each in super().__iter__():
+                if order.is_over():
+                    return
+                yield each
+
+    return Ordered([tests[place] for place in order.places([session.prefix + each.id() for each in tests])])
+
+
 def _running(original, core):
     @functools.wraps(original)
     def run(self, test):
         if _sessions or core.prefix(os.getcwd()) is None or os.environ.get("CORRAL_REPORT_IN"):
             return original(self, test)
         session = Session(core)
+        order = core.order()
+        test = _ordered(test, session, order) if order else test
         core.send(e="begin", k="unittest", s=session.id, a=" ".join(["unittest", *sys.argv[1:]])[:300])
         tests = core.Tests()
         for each in _flat(test):

@@ -1,0 +1,97 @@
+"""Runs that may show that passing tests prove nothing: altered tests, another order, calls outside of tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from corral.attempt.proof import altering, outside
+from corral.attempt.proof.tree_runs import TreeRuns, unheard
+from corral.attempt.proof.trees import Looked
+from corral.machines.host import Host
+from corral.model import Seen
+from corral.model.evidence import Tree
+from corral.rules.checks import grading, reordered_runs
+from corral.rules.checks.altering import Altered
+from corral.rules.checks.grading import Ran, Work
+from corral.rules.checks.outside import Outside
+
+
+class _Tried(Struct, frozen=True, kw_only=True):
+    tree: Tree
+    commit: str
+    found: tuple[Seen, ...]
+    words: str
+
+
+class Trials:
+    """Tries to show that the tests which one work passes would pass anyway."""
+
+    def __init__(self, host: Host, trees: TreeRuns, looked: Looked, commit: str, made: list[str]) -> None:
+        """`made` gets the names of commits for checks alone."""
+        self._host, self._trees, self._looked, self._commit, self._made = host, trees, looked, commit, made
+        self._change = Altered()
+
+    async def tried(self, ran: Ran, work: Work, ids: Sequence[str]) -> tuple[Ran, Work]:
+        """Run all of them, side by side where nothing is shared between their boxes; `ids` show progress."""
+        altered = asyncio.ensure_future(self._altered(ran, work, ids))
+        turned = asyncio.ensure_future(self._turned(ran, work, ids, altered))
+        probed = asyncio.ensure_future(self._probed(ran, work, turned))
+        try:
+            found = [await altered, await turned]
+            outside_tests = await probed
+        finally:
+            for each in (altered, turned, probed):
+                each.cancel()
+            await asyncio.gather(altered, turned, probed, return_exceptions=True)
+        for each in found:
+            if each is not None:
+                await self._trees.note(each.tree, each.commit, each.found)
+                self._trees.notes.append(each.words)
+        ran = structs.replace(ran, **{each.tree: each.found for each in found if each})
+        return ran, structs.replace(work, altered=self._change, outside=outside_tests)
+
+    async def _slot(self, before: asyncio.Future[_Tried | None]) -> None:
+        """Wait for the one before, where they cannot run at once."""
+        if not self._trees.side_by_side:
+            await asyncio.wait([before])
+
+    async def _altered(self, ran: Ran, work: Work, ids: Sequence[str]) -> _Tried | None:
+        """Run the checks with other expected values in the tests that the work made pass: these must fail."""
+        failed = [each.result.command for each in ran.base or () if not each.result.passed]
+        change = await altering.altered(self._host, self._looked, self._commit, ids, failed)
+        if not change.files:
+            return None
+        commit = await altering.commit_of(self._host, self._commit, change)
+        self._made.append(altering.NAME)
+        if order := reordered_runs.altered_alone(change, every=grading.needs_every_test(work)):
+            self._trees.orders["altered"] = order
+        found = await self._trees.unnoted("altered", commit, unheard, again=_never)
+        self._change = change
+        ends = {name for each in found if each.report for name in each.report.tests}
+        count = sum(map(len, change.scripts.values())) + sum(each.id in ends for each in change.tests)
+        what = "one altered test" if count == 1 else f"{count or 'no'} altered tests"
+        return _Tried(tree="altered", commit=commit, found=found, words=f"with {what}, which must fail")
+
+    async def _turned(
+        self, ran: Ran, work: Work, ids: Sequence[str], before: asyncio.Future[_Tried | None]
+    ) -> _Tried | None:
+        """Run tests in the opposite order, for a part of the time that they took."""
+        await self._slot(before)
+        runs = [now for _, now in grading.seen_of(ran, work)]
+        order = reordered_runs.turned(ids, runs, self._trees.taken_seconds)
+        if order is None:
+            return None
+        self._trees.orders["reordered"] = order
+        found = await self._trees.unnoted("reordered", self._commit, unheard, again=_never)
+        return _Tried(tree="reordered", commit=self._commit, found=found, words="with tests in the opposite order")
+
+    async def _probed(self, ran: Ran, work: Work, before: asyncio.Future[_Tried | None]) -> Outside:
+        await self._slot(before)
+        return await outside.probed(self._host, self._looked, self._commit, grading.seen_of(ran, work), self._trees)
+
+
+async def _never(_: Sequence[Seen]) -> bool:
+    return False
