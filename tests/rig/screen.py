@@ -30,8 +30,8 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """What was written, without the codes that move the cursor and colour it."""
-        return CODES.sub("", self._bytes.decode(errors="replace")).replace("\r", "")
+        """What was written, without the codes that move the cursor and colour it; each drawing begins a line."""
+        return CODES.sub("", self._bytes.decode(errors="replace")).replace("\r\n", "\n").replace("\r", "\n")
 
     @property
     def raw(self) -> str:

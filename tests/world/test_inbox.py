@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from corral.config.settings import Notify
-from corral.model import Question
+from corral.model import Entry, Question, RunPlan
+from corral.model.flow import Flow
+from corral.model.money import Limit, Refusal, Window
+from corral.rules.money import limits
 from corral.rules.text import questions as rules
 from corral.store.sqlite import inbox
 from corral.store.sqlite.store import Store
@@ -35,6 +39,71 @@ def test_the_same_question_is_asked_once(store: Store) -> None:
     assert (new, new_again) == (True, False)
     assert again == first
     assert [entry.id for entry in inbox.waiting(store)] == [first.id]
+
+
+def money(more: float, window: Window = "run") -> Question:
+    who = limits.Who(run="run1", node="a", agent="x", repo="/r")
+    return limits.ask(who, "run1-1", Refusal(Limit(window=window, usd=1.0), 1.0, 0.0, 0.5), more, 1.0)
+
+
+def ask_for_money(store: Store, question: Question) -> tuple[Entry, bool]:
+    return inbox.ask(store, question, 1.0, lambda entry: limits.offered(question) > limits.offered(entry))
+
+
+def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store) -> None:
+    first, _ = ask_for_money(store, money(3.0))
+    asked: tuple[tuple[float, Window], ...] = ((3.5, "run"), (2.0, "run"), (0.5, "node"))
+    for more, window in asked:  # nodes that stop at the same moment
+        entry, new = ask_for_money(store, money(more, window))
+        assert (entry.id, new, entry.choices[0]) == (first.id, False, "raise 3.50")
+    other, new = ask_for_money(store, money(0.5, "day"))
+    assert new
+    assert [entry.id for entry in inbox.waiting(store)] == [first.id, other.id]
+
+
+def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: Store) -> None:
+    first, _ = ask_for_money(store, money(3.0))
+    inbox.answer(store, first.id, "raise", "me", 2.0)
+    again, new = ask_for_money(store, money(2.0))
+    assert new
+    assert again.id != first.id
+    kept = inbox.find(store, first.id)
+    assert kept
+    assert limits.raised(kept) == (3.0, ("node", "run"))
+
+
+def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_money(store: Store) -> None:
+    entry, _ = ask_for_money(store, money(3.0))  # of the whole run, whichever attempt came first
+    inbox.ask(store, structs.replace(gate(), attempt="run1-1"), 1.0)
+    inbox.withdraw(store, "run1", "it ended", 2.0, attempt="run1-1")
+    assert [each.id for each in inbox.waiting(store)] == [entry.id]
+
+
+@pytest.mark.parametrize(
+    ("window", "windows"), [("node", ("node", "run")), ("run", ("node", "run")), ("day", ("day",))]
+)
+def test_an_entry_of_an_older_corral_is_still_answered(window: str, windows: tuple[Window, ...]) -> None:
+    asked = structs.replace(money(3.0), key=f"run1/budget/{window}/3.0000/1.0000/run1-1")
+    old = Entry(**structs.asdict(asked), id="1", created=1.0, answer="yes")
+    assert limits.raised(old) == (3.0, windows)
+
+
+@pytest.mark.parametrize(
+    ("window", "words", "limits_for_all", "needed"),
+    [
+        ("run", "raise", [], "run"),
+        ("node", "5", [], "run"),
+        ("node", "5", [Limit(window="run", usd=2.0)], "admin"),  # a raise would lift that one, too
+        ("day", "raise", [], "admin"),
+        ("day", "stop", [], "run"),
+    ],
+)
+def test_who_may_raise_a_limit(window: Window, words: str, limits_for_all: list[Limit], needed: str) -> None:
+    entry = Entry(**structs.asdict(money(3.0, window)), id="1", created=1.0)
+    plan = RunPlan(
+        flow=Flow(name="f", nodes=(), strategy="single"), repo="/r", base="b", git_dir="/r/.git", into="main"
+    )
+    assert rules.scope_for(entry, words, plan, limits_for_all) == needed
 
 
 def test_one_answer_counts(store: Store, tmp_path: Path) -> None:

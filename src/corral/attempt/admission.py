@@ -97,9 +97,7 @@ class Admission:
         purse = self.recorder.purse
         question = purse.question()
         if question:
-            entry = self.recorder.desk().ask(question)
-            if not entry.open:  # that was answered, and is used up again
-                entry = self.recorder.desk().ask(structs.replace(question, key=f"{question.key}/{self.attempt.id}"))
+            entry = self.recorder.desk().ask_for_money(question)
             return Failure("budget", limits.words(purse.over) if purse.over else "", limits.hint(entry))
         if purse.count.reason:
             return Failure("budget", purse.count.reason, HINT)

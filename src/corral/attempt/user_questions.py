@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
 from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Listener, Noted
+from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import inbox
@@ -26,9 +28,16 @@ class RunQuestions:
 
     def ask(self, question: Question) -> Entry:
         """Put a question into the inbox, once, and let the person know; return its entry, answered or not."""
+        return self._ask(question)
+
+    def ask_for_money(self, question: Question) -> Entry:
+        """Ask whether a run may spend more: one entry for each limit of a run, which offers the largest raise."""
+        return self._ask(question, replaces=lambda entry: limits.offered(question) > limits.offered(entry))
+
+    def _ask(self, question: Question, replaces: Callable[[Entry], bool] | None = None) -> Entry:
         with self._store.transaction():
             inbox.answer_due(self._store, time.time())  # it may have been asked, and its time be over
-            entry, new = inbox.ask(self._store, question, time.time())
+            entry, new = inbox.ask(self._store, question, time.time(), replaces)
             if new:
                 words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {ways(entry)})"
                 self._note(Noted(words), entry)

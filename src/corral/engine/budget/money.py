@@ -31,13 +31,12 @@ SHARED: tuple[Window, ...] = ("day", "month", "ceiling")
 
 def allow(store: Store, entry: Entry) -> str | None:
     """Let a run go on past a limit, as an answer says; return what follows from it."""
-    _, _, window, more, *_ = entry.key.split("/")
-    usd = budget.amount(entry.answer or "", float(more))
+    usd, windows = budget.raised(entry)
     if not usd:
         return "the run stays over"
     kept, now = ledger(store), time.time()
-    for each in ("node", "run") if window in ("node", "run") else (window,):
-        kept.allow(entry.run, each, usd, entry.answered_by or "", now)  # type: ignore[arg-type]
+    for window in windows:
+        kept.allow(entry.run, window, usd, entry.answered_by or "", now)
     return None
 
 

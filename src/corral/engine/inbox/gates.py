@@ -70,7 +70,8 @@ class Gates:
         who = limits.Who(run=self._desk.run, node="", agent="", repo=plan.repo)
         refusal = Refusal(Limit(window="run", usd=usd + allowed, where="the flow"), *held, 0.0)
         more = limits.lacking(refusal, needed)
-        self._desk.ask(structs.replace(limits.ask(who, "", refusal, more, time.time()), node=None, attempt=None))
+        question = limits.ask(who, "", refusal, more, time.time())
+        self._desk.ask_for_money(structs.replace(question, node=None, attempt=None))
 
     def answered(self) -> list[Settle]:
         """Return the gates that were answered since."""

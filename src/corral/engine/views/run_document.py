@@ -31,6 +31,7 @@ from corral.model import (
 from corral.model.flow import Node
 from corral.model.merge import MergeRecord
 from corral.model.money import Paid, dollars
+from corral.rules.money import limits
 from corral.rules.schedule import reduce
 from corral.store.sqlite import inbox, merges
 from corral.store.sqlite import store as sqlite
@@ -118,7 +119,7 @@ def build(store: Store, run: str) -> Run:
         node.evidence = next((each.evidence for each in node.attempts if each.id == node.winner), None)
     status, reason = _stands(store, record, nodes, records)
     waits = None if lost(record.status, record.owner) else _waits(nodes, records)
-    _drop_stale_hints(store, run, nodes)
+    _refresh_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     expired_conflicts.end(store, run)
     lineage = Lineage(store)
@@ -175,17 +176,21 @@ def _waits(nodes: Sequence[NodeState], records: Sequence[AttemptRecord]) -> str 
     return waiting[0].waits if waiting and len(waiting) == len(at_work) else None
 
 
-def _drop_stale_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
-    """Leave out how to answer what was answered since."""
+def _refresh_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
+    """Say how to answer what is asked about money as it is offered now, and nothing where it was answered since."""
     asked = [
         each
         for node in nodes
         for each in node.attempts
         if each.error and each.error.kind == "budget" and each.error.hint != HINT
     ]
-    if asked and not any(entry.open and entry.about == "budget" for entry in inbox.of_run(store, run)):
-        for attempt in asked:
-            attempt.error = structs.replace(attempt.error, hint="") if attempt.error else None
+    if not asked:
+        return
+    hints = [limits.hint(entry) for entry in inbox.of_run(store, run) if entry.open and entry.about == "budget"]
+    for attempt in asked:
+        if attempt.error and attempt.error.hint not in hints:
+            same = [hint for hint in hints if hint.split()[:3] == attempt.error.hint.split()[:3]]
+            attempt.error = structs.replace(attempt.error, hint=next(iter(same), ""))
 
 
 def _reduce(states: Sequence[NodeState], reducing: Mapping[str, Node], records: Sequence[AttemptRecord]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
+from typing import cast
 
 from msgspec import Struct, structs
 
@@ -22,6 +23,7 @@ OF: dict[Window, str] = {
     "month": "the budget of the month", "ceiling": "the ceiling of the month",
     "halt": "everything is halted: what may be spent",
 }  # fmt: skip
+OF_RUN: tuple[Window, ...] = ("node", "run")  #: one raise lifts them together
 LIFTS = {"ceiling": "corral budget set --ceiling USD", "halt": "corral halt --off"}  #: what no answer does
 
 
@@ -136,7 +138,7 @@ def ask(who: Who, attempt: str, refusal: Refusal, more: float, now: float) -> Qu
     else:
         then = f"raise: ${more:.2f} more for this run, an amount: so many dollars; then `corral resume {who.run}`"
     return Question(
-        key=f"{who.run}/budget/{limit.window}/{more:.4f}/{limit.usd:.4f}",
+        key=f"{who.run}/budget/{'run' if limit.window in OF_RUN else limit.window}",
         run=who.run,
         node=who.node,
         attempt=attempt,
@@ -155,11 +157,23 @@ def offers_more(entry: Entry) -> bool:
     return len(entry.choices) > 1
 
 
+def offered(question: Question) -> float:
+    """Return the raise that a question about a limit offers; 0 where it offers none."""
+    return amount(question.choices[0], 0.0) or 0.0
+
+
+def raised(entry: Entry) -> tuple[float, tuple[Window, ...]]:
+    """Return how much more an answer allows a run, and for which limits: those of a run and of its nodes are one."""
+    window = entry.key.split("/")[2]
+    windows = OF_RUN if window in OF_RUN else (cast("Window", window),)
+    return amount(entry.answer or "", offered(entry)) or 0.0, windows
+
+
 def hint(entry: Entry) -> str:
     """Say what to type so that a run goes on that a limit stopped."""
     if offers_more(entry):
         return f"corral answer {entry.id} {entry.choices[0]}"
-    return LIFTS["halt" if "/budget/halt/" in entry.key else "ceiling"]
+    return LIFTS["halt" if "/budget/halt" in entry.key else "ceiling"]
 
 
 def amount(answer: str, more: float) -> float | None:

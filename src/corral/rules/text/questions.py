@@ -38,9 +38,8 @@ def scope_for(entry: Entry, words: str, plan: RunPlan, limits: Iterable[Limit]) 
         return "merge" if lands else "run"
     if entry.about != "budget" or understood(entry.choices, words) == budget.STOP:
         return "run"
-    _, _, window, _, usd, *_ = entry.key.split("/")
-    own = window in ("node", "run") and not any(each.window == "run" and each.usd == float(usd) for each in limits)
-    return "run" if own else "admin"  # whoever set a limit for all is asked before it gives way
+    own = entry.key.split("/")[2] in budget.OF_RUN and not any(each.window == "run" for each in limits)
+    return "run" if own else "admin"  # a raise lifts every limit of a run, also one that was set for all runs
 
 
 def ways(entry: Entry) -> str:

@@ -32,6 +32,9 @@ GROUP BY inbox.run, inbox.node
 -- name: answer_entry
 UPDATE inbox SET answer = :answer, answered_by = :by, answered_at = :at WHERE id = :id AND answered_at IS NULL
 
+-- name: replace_entry
+UPDATE inbox SET text = :text, context = :context, choices = :choices WHERE id = :id AND answered_at IS NULL
+
 -- name: outcome_of_entry
 UPDATE inbox SET outcome = :outcome WHERE id = :id
 
@@ -40,4 +43,4 @@ UPDATE inbox SET key = key || '/' || id WHERE key = :key
 
 -- name: withdraw_entries
 UPDATE inbox SET answered_at = :at, answered_by = 'corral', answer = '', outcome = :why
-WHERE answered_at IS NULL AND run = :run AND (:attempt IS NULL OR attempt = :attempt)
+WHERE answered_at IS NULL AND run = :run AND (:attempt IS NULL OR (attempt = :attempt AND about <> 'budget'))

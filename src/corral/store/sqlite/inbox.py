@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,9 +13,23 @@ from corral.store.sqlite.store import Store
 BY_DEADLINE = "deadline"
 
 
-def ask(store: Store, question: Question, now: float) -> tuple[Entry, bool]:
-    """Put a question where a person finds it; return its entry, and whether it is new. The same key is asked once."""
+def ask(
+    store: Store, question: Question, now: float, replaces: Callable[[Entry], bool] | None = None
+) -> tuple[Entry, bool]:
+    """Put a question where a person finds it; return its entry, and whether it is new.
+
+    The same key is asked once. With `replaces` it is asked again after its answer, and an open entry for which
+    that holds takes over the new words.
+    """
     with store.transaction():
+        if replaces and (last := of_key(store, question.key)):
+            if not last.open:
+                free(store, question.key)
+            elif replaces(last):
+                choices = ENCODER.encode(question.choices)
+                store.do(
+                    "replace_entry", id=int(last.id), text=question.text, context=question.context, choices=choices
+                )
         new = store.do(
             "add_entry",
             key=question.key,
