@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from corral.version import __version__
+
 TYPE_CHECKING = False  # as typing's, which is slower to import than all of this
 if TYPE_CHECKING:
     from corral.frontends.client import Client
     from corral.frontends.python import Engine, Flow, Task, diff, merge, run, show, undo
     from corral.model.errors import BadRequest
 
-__version__ = "0.1.0"
 __all__ = ["BadRequest", "Client", "Engine", "Flow", "Task", "__version__", "diff", "merge", "run", "show", "undo"]
 ELSEWHERE = {"BadRequest": "corral.model.errors", "Client": "corral.frontends.client"}
 

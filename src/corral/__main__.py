@@ -28,7 +28,7 @@ def main() -> None:
 
 def _asked() -> int:
     if sys.argv[1:] == ["--version"]:  # asked by scripts and editors all the time: no need to load anything
-        from corral import __version__  # noqa: PLC0415
+        from corral.version import __version__  # noqa: PLC0415
 
         sys.stdout.write(f"corral {__version__}\n")
         return 0

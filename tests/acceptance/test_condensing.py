@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.testing import ScriptedModel, Turn, Usage
-from corral.testing.conformance import Stage
+from corral.testing.stage import Stage
 from tests.rig.command import Corral
 from tests.rig.repository import Repo
 from tests.rig.suites import SUITES, claude_program

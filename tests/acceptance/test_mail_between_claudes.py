@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corral.testing import ScriptedModel, Turn
-from corral.testing.conformance import KEY
+from corral.testing.stage import KEY
 from tests.rig.command import Corral
 from tests.rig.suites import claude_program
 from tests.rig.talkers import flow, left

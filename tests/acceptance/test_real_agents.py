@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corral.testing import ScriptedModel, Turn, Usage
-from corral.testing.conformance import Stage
+from corral.testing.stage import Stage
 from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.levels import BOXED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corral.testing import ScriptedModel, Turn
-from corral.testing.conformance import Stage
+from corral.testing.stage import Stage
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
 from tests.rig.suites import SUITES

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from corral.testing import ScriptedModel, Turn, noter
-from corral.testing.conformance import KEY
+from corral.testing.stage import KEY
 from tests.rig.agents import programs
 from tests.rig.command import Corral
 from tests.rig.suites import claude_program as program

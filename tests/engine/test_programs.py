@@ -12,7 +12,7 @@ from corral.engine.planning import preflight
 from corral.engine.planning.hidden_programs import refuse_missing
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.programs_outside_box import Surroundings
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.agent_lookup import resolve_agent
 from corral.model.agent_api import AgentProfile, Command
 from corral.model.errors import BadRequest
 from corral.model.flow import AgentChoice, Flow, Node, Task

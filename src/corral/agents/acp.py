@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from corral import __version__
 from corral.agents.formats.acp import wire
 from corral.agents.formats.acp.conversation import AcpConversation
 from corral.agents.formats.acp.presets import ALIASES, PRESETS, Preset
 from corral.agents.protocol import Agent
 from corral.model import ErrorClass
 from corral.model.agent_api import AgentFacts, AgentProfile, AgentTask, Command
+from corral.version import __version__
 
 __all__ = ["ALIASES", "PREFIX", "PRESETS", "Acp"]
 

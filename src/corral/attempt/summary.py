@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 
 from corral.attempt.trusted_settings import load
 from corral.machines import program_variant, scope
+from corral.machines.agent_lookup import resolve_agent
 from corral.machines.host import AgentListeners, Host
-from corral.machines.resolved_agent import resolve_agent
 from corral.model import Setup, Tokens
 from corral.model.agent_api import AgentTask
 from corral.model.errors import CorralError

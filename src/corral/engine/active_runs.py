@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.engine.context import Context, Driver, Say
 from corral.engine.views import run_document
 from corral.model import OPEN, Run, RunRecord
 from corral.model.errors import BadRequest
@@ -19,21 +20,18 @@ from corral.world.run_fence import Fence
 
 if TYPE_CHECKING:
     from corral.attempt.toolbox.context import ChildRuns, RunContext
-    from corral.engine.engine import Engine
+    from corral.engine.merge.flow_merges import MergeCall
     from corral.engine.run_loop import RunLoop
     from corral.machines.resolved_agent import ResolvedAgent
     from corral.model.events import Listener
 
 
-Say = Callable[[str], None]
-
-
 class ActiveRuns:
     """What one engine drives at present; all runs of it are one family."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._owner = engine.owner
+    def __init__(self, context: Context, driver: Driver, land: MergeCall) -> None:
+        self._context, self._driver, self._land = context, driver, land
+        self._owner = context.owner
         self._drives: dict[str, RunLoop] = {}
         self._family: ChildRuns | None = None
         self._ousted: set[str] = set()  #: owners that lost a run to this process though they were alive
@@ -41,7 +39,7 @@ class ActiveRuns:
 
     @property
     def _store(self) -> Store:
-        return self._engine.store
+        return self._context.store
 
     def __contains__(self, run: str) -> bool:
         return run in self._drives
@@ -71,7 +69,7 @@ class ActiveRuns:
         place = here(record.plan, self._office(run, listen))
         drive = RunLoop(run, self._owner, self._store, place, listen)
         drive.patient = patient
-        drive.land_with(self._engine.merges.merge)
+        drive.land_with(self._land)
         drive.slot_freed = self._look_up
         self._drives[run] = drive
         run_queue.leave(self._store, run)
@@ -96,18 +94,18 @@ class ActiveRuns:
     def _dresser(self, run: str) -> Callable[[str, str | None], ResolvedAgent]:
         """Return what makes agents ready. Settings that have become wrong matter only when one is to start."""
         from corral.attempt.trusted_settings import load  # noqa: PLC0415
-        from corral.machines.resolved_agent import resolve_agent  # noqa: PLC0415
+        from corral.machines.agent_lookup import resolve_agent  # noqa: PLC0415
 
         repo = Path(self._store.run(run).plan.repo)
-        return lambda name, account: resolve_agent(name, load(repo, self._engine.home, trust=False), account)
+        return lambda name, account: resolve_agent(name, load(repo, self._context.home, trust=False), account)
 
     # --- runs below others
 
     async def drive(self, run: str, listen: Listener) -> Run:
-        return await self._engine.drive(run, listen)
+        return await self._driver.drive(run, listen)
 
     async def resume(self, run: str, listen: Listener) -> Run:
-        return await self._engine.resume(run, listen)
+        return await self._driver.resume(run, listen)
 
     def document(self, run: str) -> Run:
         return run_document.build(self._store, run)
@@ -120,7 +118,7 @@ class ActiveRuns:
         if run in self._drives:
             self._drives[run].stop("the attempt that spawned it has ended")
         else:
-            await self._engine.stop(run, "its parent")
+            await self._driver.stop(run, "its parent")
 
     async def _stop_left(self, run: str) -> None:
         """End what is left below a run that is over: after a crash nobody may have gone on with it."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.engine.context import Context
+from corral.engine.merge import expired_conflicts
+from corral.engine.views import run_document
 from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run, winner
 from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest
@@ -14,30 +18,43 @@ from corral.model.flow import Flow
 
 if TYPE_CHECKING:
     from corral.engine.clean import Cleaned
-    from corral.engine.engine import Engine
+    from corral.engine.inbox.inbox import Inbox
+    from corral.engine.merge.api import Merges
     from corral.engine.restore import Restored
     from corral.engine.verify import Verification
+    from corral.engine.views.changes import Change, Ends, FileChange, Fold, Looked
     from corral.engine.views.compare import Comparison
     from corral.engine.views.evidence import EvidenceView
+    from corral.engine.views.history import History
+    from corral.store.sqlite.store import Store
     from corral.world.git.snapshots import Snapshot
 
 
 class Artifacts:
     """The work of attempts: look at it, prove it, choose among it, bring it back, clean it away."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, merges: Merges, inbox: Inbox, history: History) -> None:
+        self._context, self._merges, self._inbox, self._history = context, merges, inbox, history
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
+
+    def _show(self, name: str) -> Run:
+        run = self._store.find(name)
+        expired_conflicts.end_overdue(self._store, run)
+        return run_document.build(self._store, run)
 
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""
-        return _pick(self._engine.show(name), attempt)
+        return _pick(self._show(name), attempt)
 
     async def diff(self, name: str, attempt: str | None, sink: Callable[[bytes], object]) -> None:
         """Hand over a change as a patch: what one attempt did, or what would be merged of the whole run."""
         from corral.attempt.repositories import repository_of, require  # noqa: PLC0415 -- reading commands start without asyncio
         from corral.model.merge import MergeRequest  # noqa: PLC0415
 
-        store, run = self._engine.store, self._engine.show(name)
+        store, run = self._store, self._show(name)
         plan = store.run(run.run).plan
         chosen, base = _pick(run, attempt), plan.base
         commit = chosen.commit
@@ -45,33 +62,71 @@ class Artifacts:
             records = store.attempts(run.run)
             base = next((each.base for each in records if each.attempt.id == chosen.id and each.base), base)
         elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
-            commit = await self._engine.merges.candidate(MergeRequest(run=run.run)) or commit
+            commit = await self._merges.candidate(MergeRequest(run=run.run)) or commit
         if commit is not None:
-            repository = repository_of(plan, self._engine.home)
+            repository = repository_of(plan, self._context.home)
             await require(repository, run.run, [commit])
             await repository.patch(base, commit, sink)
+
+    async def change(self, looked: Looked) -> Change | None:
+        """Return the files of a change; None if nothing was changed."""
+        from corral.engine.views import changes  # noqa: PLC0415
+
+        ends = await self._ends(looked)
+        return await changes.change(ends) if ends else None
+
+    async def changed_file(self, looked: Looked, path: str, old_path: str = "") -> FileChange:
+        """Return one file of a change, with its lines."""
+        from corral.engine.views import changes  # noqa: PLC0415
+
+        return await changes.file(await self._ends(looked), path, old_path)
+
+    async def folded_lines(self, looked: Looked, names: tuple[str, str], fold: Fold) -> FileChange:
+        """Return lines of a file (its new and its old name) that were folded, opened."""
+        from corral.engine.views import changes  # noqa: PLC0415
+
+        return await changes.lines(await self._ends(looked), names, fold)
+
+    async def _ends(self, looked: Looked) -> Ends | None:
+        from corral.attempt.repositories import repository_of  # noqa: PLC0415
+        from corral.engine.views.changes import Ends  # noqa: PLC0415
+        from corral.model.merge import MergeRequest  # noqa: PLC0415
+
+        run = self._show(looked.run)
+        plan, attempt = self._store.run(run.run).plan, _pick(run, looked.attempt)
+        base, commit = plan.base, attempt.commit
+        if looked.against is not None:
+            base = _pick(run, looked.against).commit or base
+        elif looked.attempt is not None:
+            records = self._store.attempts(run.run)
+            base = next((each.base for each in records if each.attempt.id == attempt.id), None) or base
+        elif len(run.nodes) > 1 and any(node.winner for node in run.nodes):
+            with contextlib.suppress(BadRequest):  # nothing of it would be merged; what was made is shown all the same
+                commit = await self._merges.candidate(MergeRequest(run=run.run)) or commit
+        repository = repository_of(plan, self._context.home)
+        return Ends(attempt=attempt, repository=repository, base=base, commit=commit) if commit else None
 
     def compare(self, name: str) -> Comparison:
         """Put the attempts of a run side by side, each at the place it took."""
         from corral.engine.views import compare as comparing  # noqa: PLC0415
 
-        return comparing.compare(self._engine.store, self._engine.find(name))
+        return comparing.compare(self._store, self._store.find(name))
 
     async def choose(self, name: str, attempt: str, by: str) -> Run:
         """Make an attempt the winner of its node: a user's word counts more than the engine's."""
         from corral.engine import choose_winner  # noqa: PLC0415
 
-        run = self._engine.show(name)
-        if await self._engine.inbox.take_choice(run, attempt, by):
-            return self._engine.show(run.run)
-        return choose_winner.choose(self._engine.store, run, attempt, by)
+        run = self._show(name)
+        if await self._inbox.take_choice(run, attempt, by):
+            return self._show(run.run)
+        return choose_winner.choose(self._store, run, attempt, by)
 
     # --- proof
 
     def receipt(self, name: str, attempt: str | None = None) -> Receipt:
         """Return the receipt of an attempt: the winner's, or else that of the last that has one."""
-        run = self._engine.show(name)
-        records = {each.attempt.id: each.receipt for each in self._engine.store.attempts(run.run)}
+        run = self._show(name)
+        records = {each.attempt.id: each.receipt for each in self._store.attempts(run.run)}
         chosen = _pick(run, attempt)
         found = records[chosen.id]
         if found is None:
@@ -83,20 +138,20 @@ class Artifacts:
         """Return how an attempt was checked, and its grade: the winner's, or else that of the last with work."""
         from corral.engine.views import evidence as evidence_view  # noqa: PLC0415
 
-        return evidence_view.view(self._engine.store, self._engine.find(name), attempt)
+        return evidence_view.view(self._store, self._store.find(name), attempt)
 
     async def verify(self, name: str, *, rerun: bool = False) -> Verification:
         """Look whether the receipts of a run still hold."""
         from corral.engine import verify as verifying  # noqa: PLC0415
 
-        return await verifying.verify(self._engine.store, self._engine.find(name), rerun=rerun)
+        return await verifying.verify(self._store, self._store.find(name), rerun=rerun)
 
     def prompt(self, name: str, attempt: str | None = None) -> str:
         """Return exactly what an attempt's agent was told."""
-        run = self._engine.show(name)
+        run = self._show(name)
         attempts = [each for node in run.nodes for each in node.attempts]
         chosen = _pick(run, attempt) if attempt or not attempts else attempts[-1]
-        file = self._engine.home / "logs" / chosen.id / "prompt.txt"
+        file = self._context.home / "logs" / chosen.id / "prompt.txt"
         if not file.is_file():
             raise BadRequest(f"attempt {chosen.id} was told nothing yet")
         return file.read_text()
@@ -109,14 +164,14 @@ class Artifacts:
         from corral.engine import doctor, recordings  # noqa: PLC0415
         from corral.machines import turn_log  # noqa: PLC0415
 
-        run, home = self._engine.show(name), self._engine.home
-        plan = self._engine.store.run(run.run).plan
+        run, home = self._show(name), self._context.home
+        plan = self._store.run(run.run).plan
         chosen = _pick(run, attempt)
         if chosen.status in OPEN:
             raise BadRequest(f"attempt {chosen.id} is not over", hint=f"wait for it: corral logs -f {run.run}")
         if chosen.agent == "replay":
             raise BadRequest(f"attempt {chosen.id} is a replay itself", hint=f"its recording is {chosen.model}")
-        record = next(each for each in self._engine.store.attempts(run.run) if each.attempt.id == chosen.id)
+        record = next(each for each in self._store.attempts(run.run) if each.attempt.id == chosen.id)
         settings = load(Path(plan.repo), home, trust=False)
         known = agents.find(chosen.agent, settings.agents)
         source = recordings.Source(
@@ -134,7 +189,7 @@ class Artifacts:
 
     def _version(self, run: str, attempt: str) -> str | None:
         """Return the version that an attempt's agent told when it started."""
-        heard = (stored.event() for stored in self._engine.history.events(run) if stored.attempt == attempt)
+        heard = (stored.event() for stored in self._history.events(run) if stored.attempt == attempt)
         return next((event.version for event in heard if isinstance(event, Started) and event.version), None)
 
     # --- kept
@@ -143,13 +198,13 @@ class Artifacts:
         """Return what is kept of an attempt, oldest first."""
         from corral.engine import restore as keeping  # noqa: PLC0415
 
-        return (await keeping.kept(self._engine.store, keeping.parted(attempt)[0]))[2]
+        return (await keeping.kept(self._store, keeping.parted(attempt)[0]))[2]
 
     async def restore(self, attempt: str, into: str | None) -> Restored:
         """Bring back the work of an attempt, or of an earlier moment of it (ATTEMPT@TIME)."""
         from corral.engine import restore as keeping  # noqa: PLC0415
 
-        return await keeping.restore(self._engine.store, attempt, into)
+        return await keeping.restore(self._store, attempt, into)
 
     async def clean(self, *, older: str | None, keep: int | None, disk: str | None, dry: bool) -> list[Cleaned]:
         """Clean away ended runs; of unmerged work a hidden ref stays."""
@@ -162,7 +217,7 @@ class Artifacts:
             keep=keep,
             disk_bytes=size(disk) if disk else None,
         )
-        return await cleaning.clean(self._engine.store, limits, dry=dry)
+        return await cleaning.clean(self._store, limits, dry=dry)
 
 
 def _checks(flow: Flow, record: AttemptRecord) -> tuple[str, ...]:

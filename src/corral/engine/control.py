@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
+from corral.engine.active_runs import ActiveRuns
+from corral.engine.budget.money import Money
+from corral.engine.context import Context, Driver
 from corral.engine.views import run_document
 from corral.engine.views.run_document import DRIVEN
 from corral.model import OPEN, NodeState, Status
@@ -13,9 +15,6 @@ from corral.model.errors import BadRequest, CorralError
 from corral.model.money import HaltReport, NotStopped
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite.store import Store
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
 
 REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
 HALT_SECONDS = 30.0  #: how long a halt waits: a lease of 15 s, then the end of what it takes over
@@ -26,12 +25,12 @@ ANSWER_SECONDS = 5.0  #: how long the process that drives a run may take to say 
 class Control:
     """Orders to runs; each answer says in words what became of one."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, driver: Driver, active_runs: ActiveRuns, money: Money) -> None:
+        self._context, self._driver, self._active_runs, self._money = context, driver, active_runs, money
 
     @property
     def _store(self) -> Store:
-        return self._engine.store
+        return self._context.store
 
     async def pause(self, name: str, node: str | None, by: str) -> str:
         """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""
@@ -39,7 +38,7 @@ class Control:
         if self._store.run(run).status not in OPEN:
             raise BadRequest(f"run {run} is over: {self._store.run(run).status}", hint="see `corral ls`")
         self._known(run, node)
-        if self._engine.drives.orphaned(run):
+        if self._active_runs.orphaned(run):
             with self._store.transaction():
                 if node is None:
                     self._store.move_run(run, "paused", f"paused by {by}", None)
@@ -55,7 +54,7 @@ class Control:
         """Let a paused node go on."""
         run = self._store.find(name)
         self._known(run, node)
-        if self._engine.drives.orphaned(run):
+        if self._active_runs.orphaned(run):
             self._store.move_node(run, NodeState(id=node))
             return f"`{node}` goes on with the run: corral resume {run}"
         answer = await self._answer(run, self.order(run, "unpause", by, node))
@@ -72,14 +71,14 @@ class Control:
         order = self.order(run, "steer", by, text)
         if (answer := await self._answer(run, order)) is not None:
             return answer
-        if self._engine.drives.orphaned(run) or record.status == "limited":
+        if self._active_runs.orphaned(run) or record.status == "limited":
             return f"kept: it is told when run {run} goes on (corral resume {run})"
         return "kept: it is told at the next turn"
 
     async def condense(self, name: str, by: str) -> str:
         """Have the agents of a run go on in fresh sessions from summaries; return what became of it, in words."""
         run = self._store.find(name)
-        if self._store.run(run).status not in OPEN or self._engine.drives.orphaned(run):
+        if self._store.run(run).status not in OPEN or self._active_runs.orphaned(run):
             raise BadRequest(f"no agent of run {run} is at work", hint="only what is at work can be condensed")
         order = self.order(run, "condense", by)
         return await self._answer(run, order) or "kept: it is done as soon as an agent is at work"
@@ -87,20 +86,20 @@ class Control:
     def order(self, run: str, verb: str, by: str, text: str = "") -> int:
         """Store what a person wants of a run; who drives it elsewhere is woken by that, here it is told."""
         order = self._store.order(run, verb, by, time.time(), text)
-        self._engine.drives.poke(run)
+        self._active_runs.poke(run)
         return order
 
     async def halt(self, by: str) -> HaltReport:
         """Stop every run, let none start, and wait for a while; return what really stopped and what did not."""
-        await self._engine.drives.unblocked(lambda _: None)
-        runs = self._engine.money.halt(by)
+        await self._active_runs.unblocked(lambda _: None)
+        runs = self._money.halt(by)
         idle = tuple(run for run in runs if self._idle(run))
         busy = [run for run in runs if run not in idle]
         few = asyncio.Semaphore(MOST_AT_ONCE)
 
         async def stop(run: str) -> None:
             async with few:
-                await self._engine.stop(run, f"{by} (halt)")
+                await self._driver.stop(run, f"{by} (halt)")
 
         tasks = [asyncio.create_task(stop(run)) for run in busy]
         if tasks:
@@ -151,10 +150,10 @@ class Control:
 
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
-        self._engine.drives.poke(run)
+        self._active_runs.poke(run)
         bell, until = ChangeWatch(self._store.folder), time.monotonic() + ANSWER_SECONDS
         try:
-            while time.monotonic() < until and not self._engine.drives.orphaned(run):
+            while time.monotonic() < until and not self._active_runs.orphaned(run):
                 answer = self._store.order_answer(order)
                 if answer is not None:
                     return answer

@@ -16,8 +16,9 @@ from corral.attempt.trusted_settings import load
 from corral.config import loader
 from corral.config.paths import person_file
 from corral.config.settings import Config
-from corral.engine.engine import Engine
-from corral.machines.resolved_agent import PLAYERS, ResolvedAgent, placed
+from corral.engine.context import Context
+from corral.machines.agent_lookup import placed
+from corral.machines.resolved_agent import PLAYERS, ResolvedAgent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import CorralError, Untrusted
 from corral.store.sqlite import read_only
@@ -65,11 +66,11 @@ class Doctor(Struct, frozen=True, kw_only=True):
     sandbox: Held  #: the level that holds, and what each better one lacks
 
 
-async def examine(engine: Engine) -> Doctor:
+async def examine(context: Context) -> Doctor:
     """Look at everything a run needs."""
-    found = await list_agents(engine, strict=False)
-    held = await _held(engine)
-    parts = [_sandbox(held), await _git(), _store(engine), _settings(engine)]
+    found = await list_agents(context, strict=False)
+    held = await _held(context)
+    parts = [_sandbox(held), await _git(), _store(context), _settings(context)]
     usable = [agent for agent in found if agent.program and agent.program != BUILT_IN]
     if not usable:
         parts.append(
@@ -83,9 +84,9 @@ async def examine(engine: Engine) -> Doctor:
     return Doctor(ok=all(part.ok for part in parts), agents=tuple(found), parts=tuple(parts), sandbox=held)
 
 
-async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentReport]:
+async def list_agents(context: Context, *, strict: bool = True) -> list[AgentReport]:
     """Report on every agent that can be asked for here; `strict` raises what is wrong with the settings."""
-    settings = _load(engine, strict=strict)
+    settings = _load(context, strict=strict)
     named = agents.names(settings.agents)
     found = [await _agent(name, settings) for name in named if not name.startswith("acp:")]
     told = {report.program: report.version for report in found}
@@ -95,11 +96,11 @@ async def list_agents(engine: Engine, *, strict: bool = True) -> list[AgentRepor
     return [*found, *(AgentReport(name=name, remedy="not trusted yet: corral trust") for name in held)]
 
 
-def _load(engine: Engine, *, strict: bool) -> Config:
+def _load(context: Context, *, strict: bool) -> Config:
     here = Path.cwd()
-    file = engine.settings.file(here)
+    file = context.settings.file(here)
     try:
-        return load(file.parent if file else here, engine.home, trust=False)
+        return load(file.parent if file else here, context.home, trust=False)
     except Untrusted:
         return loader.load(file.parent if file else here)
     except CorralError:
@@ -191,11 +192,11 @@ def _login(dressed: ResolvedAgent) -> str:
     return "-"
 
 
-async def _held(engine: Engine) -> Held:
+async def _held(context: Context) -> Held:
     """Ask anew, whatever is remembered: something may just have been mended, or broken."""
     with contextlib.suppress(OSError):  # then nothing is remembered; the store says why
-        engine.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    remembered, anew = engine.home / "probe.json", engine.home / f"probe-{os.getpid()}.json"
+        context.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    remembered, anew = context.home / "probe.json", context.home / f"probe-{os.getpid()}.json"
     held = await probe(anew)
     with contextlib.suppress(OSError):
         if anew.exists():
@@ -226,27 +227,29 @@ async def _git() -> Part:
         return Part(name="git", ok=False, found=str(error), remedy=error.hint)
 
 
-def _store(engine: Engine) -> Part:
+def _store(context: Context) -> Part:
     try:
-        sound = engine.store.integrity()
+        sound = context.store.integrity()
     except CorralError as error:
         return Part(name="store", ok=False, found=str(error), remedy=error.hint)
-    if not engine.store.writable:
-        refusal = read_only.refusal(engine.store.path)
-        return Part(name="store", ok=False, found=f"{engine.home} ({sound}, read-only): {refusal}", remedy=refusal.hint)
+    if not context.store.writable:
+        refusal = read_only.refusal(context.store.path)
+        return Part(
+            name="store", ok=False, found=f"{context.home} ({sound}, read-only): {refusal}", remedy=refusal.hint
+        )
     return Part(
         name="store",
         ok=sound == "ok",
-        found=f"{engine.home} ({sound}; Python {sys.version.split()[0]})",
+        found=f"{context.home} ({sound}; Python {sys.version.split()[0]})",
         remedy="" if sound == "ok" else "corral export > backup.jsonl, then move the file away",
     )
 
 
-def _settings(engine: Engine) -> Part:
-    file = engine.settings.file(Path.cwd())
+def _settings(context: Context) -> Part:
+    file = context.settings.file(Path.cwd())
     names = [str(path) for path in (person_file(), file) if path and path.is_file()]
     try:
-        load(file.parent if file else Path.cwd(), engine.home, trust=False)
+        load(file.parent if file else Path.cwd(), context.home, trust=False)
     except CorralError as error:
         return Part(name="settings", ok=False, found=str(error), remedy=error.hint)
     return Part(name="settings", ok=True, found=", ".join(names) or "none, defaults hold")

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from corral.config import paths
+from corral.engine.context import Context, Say, Vet
 from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
-from corral.model.errors import BadRequest, while_driven
+from corral.model.errors import BadRequest, StoreTrouble, while_driven
 from corral.model.events import Heard
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
-from corral.world import process_identity
 
 if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
     from corral.engine.artifacts import Artifacts
     from corral.engine.budget.money import Money
     from corral.engine.control import Control
+    from corral.engine.doctor import AgentReport, Doctor
     from corral.engine.inbox.inbox import Inbox
     from corral.engine.merge.api import Merges
     from corral.engine.planning.requests import Requests
     from corral.engine.queue.run_queue import RunQueue
     from corral.engine.queue.schedules import Schedules
+    from corral.engine.queue.supervisor import RunSupervisor
     from corral.engine.queue.triggers import Triggers
     from corral.engine.settings import Settings
     from corral.engine.tokens import Access
     from corral.engine.views.history import History
     from corral.engine.webhooks import Webhooks
     from corral.model.events import Listener
+    from corral.model.merge import MergeRecord, MergeRequest
 
-Say = Callable[[str], None]
 PATIENCE_SECONDS = 3.0  #: how long an owner may take to stop before the user reads what is waited for
 
 
@@ -53,15 +53,20 @@ class Engine:
     """The one engine; it may live in any process. What a command does not need of it is not even loaded."""
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = home or paths.home()
-        self.owner = process_identity.me()
-        self._store: Store | None = None
+        self._context = Context(home)
 
     @property
-    def store(self) -> Store:
-        if self._store is None:
-            self._store = Store(self.home)
-        return self._store
+    def home(self) -> Path:
+        return self._context.home
+
+    @property
+    def settings(self) -> Settings:
+        """What holds in a folder, and what is trusted."""
+        return self._context.settings
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
 
     def begin_store(self) -> None:
         """Begin a new store where one is missing, although earlier runs left folders there."""
@@ -69,10 +74,28 @@ class Engine:
 
         missing_database.begin(self.home / "corral.db")
 
+    def check_store(self) -> str:
+        """Return `ok`, or what is wrong with the store."""
+        return self._store.integrity()
+
+    def check_writable(self) -> None:
+        """Raise unless the store can be written to."""
+        run_queue.set_value(self._store, "alive", str(int(time.time())))
+
+    def store_removed(self) -> StoreTrouble | None:
+        """Return what is wrong if the store's files are gone or others took their place."""
+        return self._store.removed()
+
+    def flush(self) -> None:
+        """Write down the events that are kept back for a moment."""
+        self._store.flush()
+
+    def changes(self) -> ChangeWatch:
+        """Return what wakes whenever any process has written to the store."""
+        return ChangeWatch(self._store.folder)
+
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._context.close()
 
     # --- rooms
 
@@ -81,115 +104,133 @@ class Engine:
         """Who may use the server."""
         from corral.engine.tokens import Access  # noqa: PLC0415
 
-        return Access(self.store)
+        return Access(self._store)
 
     @property
     def automation(self) -> Schedules:
         """What starts runs by itself."""
         from corral.engine.queue.schedules import Schedules  # noqa: PLC0415
 
-        return Schedules(self)
+        return Schedules(self._store, self.requests)
 
     @cached_property
     def control(self) -> Control:
         """What people want of runs that go on."""
         from corral.engine.control import Control  # noqa: PLC0415
 
-        return Control(self)
+        return Control(self._context, self, self.drives, self.money)
 
     @cached_property
     def drives(self) -> ActiveRuns:
         """What this process drives."""
         from corral.engine.active_runs import ActiveRuns  # noqa: PLC0415
 
-        return ActiveRuns(self)
+        return ActiveRuns(self._context, self, self._merge)
 
     @cached_property
     def history(self) -> History:
         """What happened: runs and events."""
         from corral.engine.views.history import History  # noqa: PLC0415
 
-        return History(self)
+        return History(self._context, self.drives)
 
     @cached_property
     def inbox(self) -> Inbox:
         """What waits for a person."""
         from corral.engine.inbox.inbox import Inbox  # noqa: PLC0415
 
-        return Inbox(self)
+        return Inbox(self._context, self, self.drives, self.merges, self.money)
 
     @cached_property
     def merges(self) -> Merges:
         """How work lands, and is taken back."""
         from corral.engine.merge.api import Merges  # noqa: PLC0415
 
-        return Merges(self)
+        return Merges(self._context, self, self.drives, self._take_choice)
 
     @cached_property
     def money(self) -> Money:
         """What runs cost."""
         from corral.engine.budget.money import Money  # noqa: PLC0415
 
-        return Money(self)
+        return Money(self._context, self.drives.poke)
 
     @property
     def queue(self) -> RunQueue:
         """What waits to be taken up."""
         from corral.engine.queue.run_queue import RunQueue  # noqa: PLC0415
 
-        return RunQueue(self.store)
+        return RunQueue(self._store)
 
     @cached_property
     def requests(self) -> Requests:
         """What people ask for, until it is a run."""
         from corral.engine.planning.requests import Requests  # noqa: PLC0415
 
-        return Requests(self)
-
-    @cached_property
-    def settings(self) -> Settings:
-        """What holds in a folder, and what is trusted."""
-        from corral.engine.settings import Settings  # noqa: PLC0415
-
-        return Settings(self.home)
+        return Requests(self._context, self.money, lambda: self.drives.stopping)
 
     @cached_property
     def triggers(self) -> Triggers:
         """What starts runs when it is called, or when a branch moves."""
         from corral.engine.queue.triggers import Triggers  # noqa: PLC0415
 
-        return Triggers(self)
+        return Triggers(self._context, self.requests)
 
     @property
     def webhooks(self) -> Webhooks:
         """Whom we tell of what happens."""
         from corral.engine.webhooks import Webhooks  # noqa: PLC0415
 
-        return Webhooks(self)
+        return Webhooks(self._store)
 
     @cached_property
     def work(self) -> Artifacts:
         """What attempts made."""
         from corral.engine.artifacts import Artifacts  # noqa: PLC0415
 
-        return Artifacts(self)
+        return Artifacts(self._context, self.merges, self.inbox, self.history)
+
+    def supervisor(self, listen: Listener, vet: Vet, *, resume: bool = True) -> RunSupervisor:
+        """Return what takes up queued runs by itself; `vet` may refuse what schedules and triggers start."""
+        from corral.engine.queue.supervisor import Rooms, RunSupervisor  # noqa: PLC0415
+
+        rooms = Rooms(self.automation, self.triggers, self.queue, self.money, self.resume)
+        return RunSupervisor(self._context, rooms, listen, vet, resume=resume)
+
+    async def _merge(self, request: MergeRequest, say: Say) -> MergeRecord:
+        return await self.merges.merge(request, say)
+
+    async def _take_choice(self, run: Run, named: str, by: str) -> bool:
+        return await self.inbox.take_choice(run, named, by)
 
     # --- look
 
     def find(self, name: str) -> str:
         """Return the id of a run that is named by a part of it, or by `@last`."""
-        return self.store.find(name)
+        return self._store.find(name)
 
     def show(self, name: str) -> Run:
-        return run_document.build(self.store, self.store.find(name))
+        from corral.engine.merge import expired_conflicts  # noqa: PLC0415
+
+        run = self._store.find(name)
+        expired_conflicts.end_overdue(self._store, run)
+        return run_document.build(self._store, run)
 
     def driven(self, name: str) -> bool:
         """Tell whether some process drives a run."""
-        return not self.drives.orphaned(self.store.find(name))
+        return not self.drives.orphaned(self._store.find(name))
 
-    def check_writable(self) -> None:
-        """Raise unless the store can be written to."""
-        run_queue.set_value(self.store, "alive", str(int(time.time())))
+    async def examine(self) -> Doctor:
+        """Look at everything a run needs."""
+        from corral.engine import doctor  # noqa: PLC0415
+
+        return await doctor.examine(self._context)
+
+    async def list_agents(self, *, strict: bool = True) -> list[AgentReport]:
+        """Report on every agent that can be asked for here; `strict` raises what is wrong with the settings."""
+        from corral.engine import doctor  # noqa: PLC0415
+
+        return await doctor.list_agents(self._context, strict=strict)
 
     # --- submit, drive, stop, go on
 
@@ -202,22 +243,22 @@ class Engine:
         with while_driven():
             await self.drives.to_the_end(run, listen, patient=patient)
             await self.merges.by_itself(run, listen)
-            return run_document.build(self.store, run)
+            return run_document.build(self._store, run)
 
     async def stop(self, name: str, by: str, say: Say = _unsaid, *, force: bool = False) -> Run:
         """Stop a run, whoever owns it, and wait until it is over and its work is saved.
 
         An owner that does not answer loses the run when its lease is out, with force at once; then it is stopped here.
         """
-        run = self.store.find(name)
-        if self.store.run(run).status not in OPEN:
-            return run_document.build(self.store, run)
+        run = self._store.find(name)
+        if self._store.run(run).status not in OPEN:
+            return run_document.build(self._store, run)
         await self.drives.unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
-        bell = ChangeWatch(self.store.folder)
+        bell = ChangeWatch(self._store.folder)
         try:
-            while self.store.run(run).status in OPEN:
+            while self._store.run(run).status in OPEN:
                 if run not in self.drives and self.drives.take_over(run, force=force):
                     self.control.order(run, "stop", by)  # its owner may have taken the first one
                     return await self.drive(run, _nobody)
@@ -227,19 +268,19 @@ class Engine:
                 await bell.listen(0.5)
         finally:
             bell.close()
-        return run_document.build(self.store, run)
+        return run_document.build(self._store, run)
 
     async def resume(self, name: str, listen: Listener, *, patient: bool = False, force: bool = False) -> Run:
         """Go on with a run whose process is gone."""
         from corral.engine.planning import redo  # noqa: PLC0415
 
-        run = self.store.find(name)
-        record = self.store.run(run)
+        run = self._store.find(name)
+        record = self._store.run(run)
         if record.status in redo.PARKED:
-            redo.wake_up(self.store, run)
+            redo.wake_up(self._store, run)
         elif record.status == "done" and record.plan.merge == "auto":
             await self.merges.by_itself(run, listen)  # it was cut off between its end and its landing
-            return run_document.build(self.store, run)
+            return run_document.build(self._store, run)
         elif record.status not in OPEN:
             again = (
                 "every node of it is done" if record.status == "done" else f"do again what is not: corral retry {run}"
@@ -253,18 +294,18 @@ class Engine:
         """Go on with a run by a flow file that was changed."""
         from corral.engine.planning import redo, submit  # noqa: PLC0415
 
-        run = self.store.find(name)
-        request = structs.replace(request, repo=self.store.run(run).plan.repo)
+        run = self._store.find(name)
+        request = structs.replace(request, repo=self._store.run(run).plan.repo)
         flow = (await submit.prepare(request, self.home, self.requests.track_records)).plan.flow
         self.drives.own(run)
-        redo.changed(self.store, run, flow, say)
+        redo.changed(self._store, run, flow, say)
         return await self.drive(run, listen, patient=patient)
 
     async def retry(self, name: str, node: str | None, listen: Listener, say: Say, *, patient: bool = False) -> Run:
         """Do what did not get done once more, or one node and all after it."""
         from corral.engine.planning import redo  # noqa: PLC0415
 
-        run = self.store.find(name)
+        run = self._store.find(name)
         self.drives.own(run)
-        redo.again(self.store, run, node, say)
+        redo.again(self._store, run, node, say)
         return await self.drive(run, listen, patient=patient)

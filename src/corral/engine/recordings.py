@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from corral import __version__, agents
+from corral import agents
 from corral.agents.replay import Reads
 from corral.machines.turn_log import WORKSPACE, Turn
 from corral.model import ENCODER, Attempt
@@ -19,6 +19,7 @@ from corral.model.agent_api import AgentProfile
 from corral.model.errors import BadRequest, CorralError
 from corral.rules.text import redact
 from corral.rules.text.redact import Redactor
+from corral.version import __version__
 from corral.world.git.repository import Repository
 
 FORMAT = 1

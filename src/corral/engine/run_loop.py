@@ -19,8 +19,7 @@ from corral.attempt.runner import can_continue
 from corral.attempt.user_questions import RunQuestions
 from corral.engine import lowered_notes, takeover
 from corral.engine.inbox.gates import Gates
-from corral.engine.merge.flow_merges import Land as LandCall
-from corral.engine.merge.flow_merges import Landings
+from corral.engine.merge.flow_merges import Landings, MergeCall
 from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
@@ -142,7 +141,7 @@ class RunLoop:
         self.store.move_node(self.run, NodeState(id=node, status="queued"))
         self._wake.set()
 
-    def land_with(self, land: LandCall) -> None:
+    def land_with(self, land: MergeCall) -> None:
         """Say how merges are made."""
         self._landings = Landings(self.run, land, lambda words: self.note(Noted(words)), self._wake.set)
 

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
+from corral.attempt.local import AttemptRun
 from corral.model import Order
-from corral.model.events import Noted
+from corral.model.events import Event, Noted
 from corral.store.signal import ChangeWatch
+from corral.store.sqlite.store import Store
 
-if TYPE_CHECKING:
-    from corral.engine.run_loop import RunLoop
+
+class OrderedRun(Protocol):
+    """A run that takes orders: the loop that drives it."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def courses(self) -> Mapping[str, AttemptRun]: ...
+    def stop(self, reason: str) -> None: ...
+    def pause(self, node: str | None, by: str) -> None: ...
+    def unpause(self, node: str) -> None: ...
+    def look_up(self) -> None: ...
+    def note(self, event: Event, node: str | None, attempt: str | None = None) -> None: ...
 
 
 class Orders:
     """Orders for one run, taken by the process that drives it."""
 
-    def __init__(self, drive: RunLoop) -> None:
+    def __init__(self, drive: OrderedRun) -> None:
         self._drive = drive
 
     def take(self) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from corral.attempt.proof.tree_runs import HOSTS as BESIDE
 from corral.attempt.repositories import repository_of
 from corral.machines import collect_work
-from corral.machines.host import Host, beside_name
+from corral.machines.host import Host
+from corral.machines.workspace_host import beside_name
 from corral.model import AttemptRecord, RunPlan
 from corral.world import process_identity
 from corral.world.workspace import checkout

@@ -6,13 +6,11 @@ import asyncio
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import structs
 
-from corral import __version__
 from corral.engine.views import run_document
 from corral.model import Entry, InboxEntry, moment
 from corral.model.errors import BadRequest, NotFound
@@ -22,10 +20,8 @@ from corral.rules.text import signing
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import automation, inbox_news, pages, run_queue
 from corral.store.sqlite.store import Store
+from corral.version import __version__
 from corral.world.notify import http_post
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
 
 #: How long to wait after each try that failed; then it is dead, and stays visible.
 BACKOFF_SECONDS = (5.0, 60.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0)
@@ -39,8 +35,8 @@ log = logging.getLogger("corral.outgoing")
 class Webhooks:
     """Whom one store tells of what happens."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._store = engine.store
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def all(self) -> list[WebhookRecord]:
         return automation.webhooks(self._store)
@@ -80,6 +76,10 @@ class Webhooks:
         automation.move_delivery(self._store, again)
         return again
 
+    async def keep(self) -> None:
+        """Send what there is to tell until cancelled."""
+        await Outgoing(self._store).keep()
+
     def counts(self) -> dict[str, int]:
         return automation.delivery_counts(self._store)
 
@@ -87,8 +87,8 @@ class Webhooks:
 class Outgoing:
     """Finds in the log what somebody wants to hear of, and sends it."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._store = engine, engine.store
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._seen = 0
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from corral.machines.resolved_agent import ResolvedAgent
+from corral.machines.workspace_host import WorkspaceHost
 from corral.model.flow import Task
 from corral.world import files_without_links
 from corral.world.workspace import checkout
 
-if TYPE_CHECKING:
-    from corral.machines.host import Host
-
 MOST_SKILL_FILE = 64 << 20
 
 
-def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: ResolvedAgent) -> None:
+def fill(host: WorkspaceHost, home: Path, files: Mapping[str, bytes], dressed: ResolvedAgent) -> None:
     """Lay files into HOME, and a copy of the login beside them."""
     for name, content in {**_skills(host.task), **_handed(host.task), **files}.items():
         checkout.write_below(home, name, io.BytesIO(content), host.owner)
@@ -31,12 +28,12 @@ def fill(host: Host, home: Path, files: Mapping[str, bytes], dressed: ResolvedAg
             checkout.write_below(home, name, io.BytesIO(source.read_bytes()), host.owner)
 
 
-def put(host: Host, folder: Path, name: str, content: bytes) -> None:
+def put(host: WorkspaceHost, folder: Path, name: str, content: bytes) -> None:
     """Lay something into the agent's HOME, without secrets."""
     checkout.write_below(folder / "home", name, io.BytesIO(host.redactor.data(content)), host.owner)
 
 
-def forget_logins(host: Host, folder: Path) -> None:
+def forget_logins(host: WorkspaceHost, folder: Path) -> None:
     """Take a person's login out of a workspace that stays."""
     for name in host.logins:
         checkout.remove_below(folder / "home", name)

@@ -8,10 +8,10 @@ import shutil
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from corral.machines.workspace_host import WorkspaceHost
 from corral.model.errors import CorralError
 from corral.model.flow import Task
 from corral.rules.text import names
@@ -22,15 +22,12 @@ from corral.world.process import TooSlow
 from corral.world.workspace import checkout
 from corral.world.workspace.checkout import Workspace
 
-if TYPE_CHECKING:
-    from corral.machines.host import Host
-
 #: The agent's own settings may name programs that never end; its identity is in its .git.
 NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 KEEP_SECONDS = 10.0  #: an agent that is to be ended goes on for as long, at most, while its work is kept
 
 
-async def snapshot(host: Host, made: Workspace) -> str | None:
+async def snapshot(host: WorkspaceHost, made: Workspace) -> str | None:
     """Keep what the workspace holds now, under a hidden ref; None where nothing is new since the last time."""
     place = made.tree.parent / "snap"
     place.mkdir(mode=0o700, exist_ok=True)
@@ -43,7 +40,7 @@ async def snapshot(host: Host, made: Workspace) -> str | None:
             return await snapshots.take(host.repository, place, host.attempt, datetime.now(UTC), host.base)
 
 
-async def before_end(host: Host, made: Workspace) -> None:
+async def before_end(host: WorkspaceHost, made: Workspace) -> None:
     """Keep what is there before the agent hears that it is to end: it may throw its work away then."""
     with contextlib.suppress(CorralError, OSError, TimeoutError):
         async with asyncio.timeout(KEEP_SECONDS):
@@ -51,7 +48,7 @@ async def before_end(host: Host, made: Workspace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keeping(host: Host, made: Workspace) -> AsyncGenerator[None]:
+async def keeping(host: WorkspaceHost, made: Workspace) -> AsyncGenerator[None]:
     """Make snapshots from time to time; one that fails is no reason to stop the agent."""
 
     async def keep() -> None:
@@ -68,7 +65,7 @@ async def keeping(host: Host, made: Workspace) -> AsyncGenerator[None]:
         await asyncio.gather(going, return_exceptions=True)
 
 
-async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
+async def collect(host: WorkspaceHost, folder: Path, node: str, run: str) -> Taken:
     """Take all the agent's work into the repository; where its own history cannot be taken, its files alone.
 
     Three ways, each only where the one before failed: what was collected in the agent's box, a box of its own, and
@@ -98,20 +95,20 @@ async def collect(host: Host, folder: Path, node: str, run: str) -> Taken:
         raise first from error
 
 
-async def _take(host: Host, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
+async def _take(host: WorkspaceHost, made: Workspace, out: Path, references: Sequence[str]) -> Taken:
     async with host.repository_lock():
         taken = await collecting.take(host.repository, made, out, host.attempt, references, host.base)
     return structs.replace(taken, left=collecting.left_out(out))
 
 
-async def _collect_alone(host: Host, made: Workspace, out: Path) -> None:
+async def _collect_alone(host: WorkspaceHost, made: Workspace, out: Path) -> None:
     """Collect in a box of its own: the agent was ended, did nothing, broke its .git, or had no box."""
     await checkout.mend(host.repository, host.base, made.tree, host.attempt, host.owner)
     command = collecting.collect_command(made, message(host), host.base, emptied(out))
     await _aside(host, made, command, out)
 
 
-async def _files_alone(host: Host, made: Workspace, references: Sequence[str], reason: str) -> Taken:
+async def _files_alone(host: WorkspaceHost, made: Workspace, references: Sequence[str], reason: str) -> Taken:
     """Collect the files as one commit onto the base, by a git of ours beside the workspace."""
     place = made.tree.parent / "files"
     await checkout.remove(place)
@@ -126,7 +123,7 @@ async def _files_alone(host: Host, made: Workspace, references: Sequence[str], r
     return Taken(commit, left=left)
 
 
-async def _aside(host: Host, made: Workspace, command: list[str], place: Path) -> None:
+async def _aside(host: WorkspaceHost, made: Workspace, command: list[str], place: Path) -> None:
     box = host.boxes.box(made, place.parent, writable=(place,), env=NO_SETTINGS)
     there = {name: tuple(path for path in getattr(box, name) if path.exists()) for name in ("pinned", "guarded")}
     box = structs.replace(box, file_mb=None, cpu_seconds=None, **there)
@@ -142,7 +139,7 @@ def _out_of_space(error: Exception) -> bool:
     return "No space left" in str(error)
 
 
-def message(host: Host) -> str:
+def message(host: WorkspaceHost) -> str:
     """Return what the commit of the work says."""
     return f"{_subject(host.task)}\n\nCorral-Attempt: {host.attempt}\n"
 

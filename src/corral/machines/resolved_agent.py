@@ -8,13 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
-from corral import agents
 from corral.agents import Agent
 from corral.config.paths import is_file
-from corral.config.settings import Config
-from corral.machines import accounts
 from corral.model.agent_api import AgentProfile, Command, Hook, McpProfile, McpServer
 from corral.model.errors import BadRequest
 from corral.model.money import Budget
@@ -22,7 +19,6 @@ from corral.world.sandbox import program_files
 
 PACKAGE = Path(__file__).parents[1]  #: of an editable installation it lies outside the virtual environment
 LOOP = "corral:loop"
-PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
 #: Programs of ours that need nothing but the standard library and one file to play.
 BRIDGE = PACKAGE / "boxed" / "bridge.py"
 PLAYERS = {"corral:player": PACKAGE / "boxed" / "player.py", "corral:replayer": PACKAGE / "boxed" / "replayer.py"}
@@ -52,7 +48,7 @@ class ResolvedAgent(Struct, frozen=True):
         """Return what a login left on this machine, by its name below HOME; of an account it is that one's."""
         if self.account is None:
             return found if (found := Path.home() / name).is_file() else None
-        return accounts.login_file(self.login, name) if self.login else None
+        return login_file(self.login, name) if self.login else None
 
     def servers(self) -> tuple[McpServer, ...]:
         """Return the MCP servers with their programs found and their variables filled in."""
@@ -154,36 +150,10 @@ class ResolvedAgent(Struct, frozen=True):
         return program
 
 
-def resolve_agent(name: str, config: Config, account: str | None = None) -> ResolvedAgent:
-    """Dress an agent: who it is, which variables it is given, and on which account it works."""
-    if f"agents.{name}" in config.untrusted:
-        raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
-    agent, profile = placed(name, config)
-    facts = agent.facts
-    passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
-    env = {**passed, **profile.settings}
-    dressed = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
-    named = account or accounts.usual(dressed, config.accounts)
-    return accounts.signed_in(dressed, config.accounts, named) if named else dressed
-
-
-def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
-    """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
-    agent = agents.find(name, config.agents)
-    profile = config.agents.get(name, AgentProfile())
-    variable = agent.facts.place
-    named = profile.program or os.environ.get(variable, "") if variable else ""
-    if not named:
-        return agent, profile
-    folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
-    if is_file(folder):
-        return agent, profile
-    for python in (folder / part / "bin" / "python" for part in PYTHONS):
-        if os.access(python, os.X_OK):
-            profile = structs.replace(profile, program=str(python))
-            return agents.find(name, {name: profile}), profile
-    missing = structs.replace(profile, program=str(folder / ".venv" / "bin" / "python"))
-    return agents.find(name, {name: missing}), missing
+def login_file(folder: Path, name: str) -> Path | None:
+    """Find what a login leaves: below a folder that is a home, or in one that is the agent's own."""
+    places = (folder / name, folder / Path(name).name)
+    return next((place for place in places if place.is_file()), None)
 
 
 def _key(name: str) -> str:

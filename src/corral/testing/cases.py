@@ -10,10 +10,10 @@ from typing import Any
 
 from corral.testing import noter
 from corral.testing.command import Outcome
-from corral.testing.conformance import Stage, expect
 from corral.testing.model import ScriptedModel, Turn, Usage
 from corral.testing.repository import git
 from corral.testing.secure import SecureServer
+from corral.testing.stage import Stage, expect
 from corral.testing.watching import tagged, until
 
 #: Lines that nobody expects: broken JSON, JSON of other shapes, no text at all, very long ones.

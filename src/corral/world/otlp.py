@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags
 
-from corral import __version__
 from corral.model.trace import COST, RUNS, SECONDS, TOKENS, Number, Span
+from corral.version import __version__
 
 NANO = 1_000_000_000
 FLUSH_SECONDS = 10

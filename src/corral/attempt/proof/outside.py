@@ -13,9 +13,10 @@ from msgspec import structs
 
 from corral.attempt.proof.tree_runs import TreeRuns
 from corral.attempt.proof.trees import TROUBLES, Looked
-from corral.machines import checks as checking
+from corral.machines import shell
 from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
+from corral.machines.shell import Kept
 from corral.model import ENCODER, CheckResult, Seen
 from corral.model.errors import CorralError
 from corral.rules.checks import outside
@@ -102,7 +103,7 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
         limits = Limits(timeout_seconds=own.task.time_limit_seconds)
         log = Log(host.logs / f"{NAME}-{probe.language}.log")
         command = probe.command(interpreter, mark)
-        ended = await checking.shell(own, command, box, limits, (log, tail), network)
+        ended = await shell.run(own.boxes, own.redactor, command, box, limits, Kept(log, tail, network))
         output = "\n".join(MARK + line.removeprefix(mark) for line in tail.text().splitlines() if line.startswith(mark))
         seconds = round(time.monotonic() - started, 3)
         result = structs.replace(result, exit_code=ended.code, seconds=seconds, output=output)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from msgspec import UNSET
 
-from corral import __version__
 from corral.attempt.events import AttemptEvents
 from corral.machines.host import Host
 from corral.model import Receipt
@@ -16,6 +15,7 @@ from corral.model.errors import GitTrouble
 from corral.model.flow import Task
 from corral.rules.checks import receipts
 from corral.rules.text import names
+from corral.version import __version__
 from corral.world.git import notes
 from corral.world.receipt_key import made_key
 

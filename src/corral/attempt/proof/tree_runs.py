@@ -15,6 +15,7 @@ from corral.attempt.proof import held_out
 from corral.machines import checks as checking
 from corral.machines.host import Host
 from corral.machines.network import is_open
+from corral.machines.workspace_host import WorkspaceHost
 from corral.model import ENCODER, AttemptRecord, CheckResult, EvidenceRun, Seen, Tally, TestOrder
 from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
@@ -121,7 +122,7 @@ class TreeRuns:
         own = name if self._store else f"verify{name}"
         return Path(self._record.folder).with_name(f"{self._record.attempt.id}-{own}")
 
-    def _host_of(self, name: str) -> Host:
+    def _host_of(self, name: str) -> WorkspaceHost:
         """Return who runs checks: what may run beside others has a host of its own, and a limit where it may hang."""
         tree = name.rstrip("23")
         if tree not in HOSTS:

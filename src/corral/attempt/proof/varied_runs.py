@@ -11,9 +11,10 @@ from pathlib import Path
 
 from corral.attempt.proof import trees
 from corral.attempt.repositories import repository_of
-from corral.machines import checks as checking
+from corral.machines import shell
 from corral.machines.host import Host
 from corral.machines.logs import Log, Tail
+from corral.machines.shell import Kept
 from corral.model import AttemptRecord, RunPlan, Variation
 from corral.model.errors import CorralError
 from corral.model.flow import Node, Task
@@ -134,7 +135,9 @@ async def _asked(host: Host, record: AttemptRecord, commit: str | None, command:
         made = await host.make(folder, commit)
         network = await host.network(host.boxes.fitted.scope.net)
         box = host.boxes.box(made, folder, network=network)
-        ended = await checking.shell(host, command, box, limits, (Log(host.logs / f"{NAME}.log"), tail), network)
+        ended = await shell.run(
+            host.boxes, host.redactor, command, box, limits, Kept(Log(host.logs / f"{NAME}.log"), tail, network)
+        )
     except CorralError:
         return [Answer()] * calls
     finally:

@@ -7,7 +7,6 @@ import secrets
 from functools import lru_cache
 from typing import Any
 
-from corral import __version__
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
 from corral.attempt.toolbox.ask_user import AskUser
@@ -22,6 +21,7 @@ from corral.model.flow import Node
 from corral.rules.context import mcp, tools
 from corral.rules.context.mcp import Answer, Call, Server
 from corral.rules.flows import output
+from corral.version import __version__
 from corral.world.proxy.secret import Secret
 
 MOST_REPORTS = 2000  #: of one attempt

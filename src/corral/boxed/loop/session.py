@@ -7,7 +7,6 @@ from pathlib import Path
 from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
-from corral import __version__
 from corral.boxed.loop import provider_errors, text_mode, tool_mode
 from corral.boxed.loop.conversation import Talk
 from corral.boxed.loop.event_lines import tell
@@ -17,6 +16,7 @@ from corral.boxed.loop.settings import Settings
 from corral.boxed.loop.tools import Toolbox
 from corral.boxed.loop.workspace import Workspace
 from corral.model.events import Ended, Said, Started
+from corral.version import __version__
 
 
 async def run(settings: Settings, prompt: str, folder: Path, home: Path) -> Ended:

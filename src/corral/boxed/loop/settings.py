@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from corral import __version__
 from corral.model import Failure
+from corral.version import __version__
 
 Provider = Literal["ollama", "openai", "anthropic", "google"]
 Mode = Literal["auto", "tools", "text"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -12,6 +12,7 @@ from msgspec import structs
 
 from corral.attempt import notional
 from corral.attempt.run_spending import held_usd, ledger
+from corral.engine.context import Context
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.flow import known_as
@@ -24,20 +25,8 @@ from corral.world import clock
 
 if TYPE_CHECKING:
     from corral.engine.budget.estimate import Estimate
-    from corral.engine.engine import Engine
 
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")
-
-
-def allow(store: Store, entry: Entry) -> str | None:
-    """Let a run go on past a limit, as an answer says; return what follows from it."""
-    usd, windows = budget.raised(entry)
-    if not usd:
-        return "the run stays over"
-    kept, now = ledger(store), time.time()
-    for window in windows:
-        kept.allow(entry.run, window, usd, entry.answered_by or "", now)
-    return None
 
 
 def zone_of(settings: Budget) -> tzinfo:
@@ -49,140 +38,88 @@ def zone_name(settings: Budget) -> str:
     return settings.zone or time.strftime("%Z")
 
 
-def standings(store: Store, settings: Budget) -> list[Standing]:
-    """Return every limit, whoever set it, and how it stands."""
-    kept, now, zone = ledger(store), time.time(), zone_of(settings)
-    kept.release_dead(now)
-    found: list[Standing] = []
-    for limit in (*settings.limits, *kept.limits()):
-        if limit.window not in SHARED:
-            found.append(Standing(limit=limit))
-            continue
-        bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
-        spent, reserved = kept.held(bound)
-        until = budget.until(limit.window, now, zone)
-        found.append(Standing(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
-    return found
-
-
-def spending(store: Store, settings: Budget) -> dict[str, tuple[float, float]]:
-    """Return what is spent and held today and this month."""
-    kept, now, zone = ledger(store), time.time(), zone_of(settings)
-    windows: tuple[Window, ...] = ("day", "month")
-    held = {
-        window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
-        for window in windows
-    }
-    return {window: (dollars(spent), dollars(reserved)) for window, (spent, reserved) in held.items()}
-
-
-def set_limit(store: Store, limit: Limit, by: str) -> None:
-    if not 0 < limit.usd < float("inf"):
-        raise BadRequest(f"${limit.usd:g}: a budget is more than 0", hint="`corral budget reset` takes a limit away")
-    if limit.window == "ceiling":
-        _own_ceiling(store, by, lower_than=limit.usd)
-    ledger(store).set_limit(limit, by, time.time())
-
-
-def reset(store: Store, agent: str, repo: str, by: str, *, ceiling: bool = False) -> int:
-    """Take limits away that were set by hand, all or those of an agent or a repository; the ceiling only if asked."""
-    kept, gone = ledger(store), 0
-    if ceiling:
-        _own_ceiling(store, by, lower_than=0.0)
-        gone += kept.drop_limits("ceiling", every=True)
-    windows: tuple[Window, ...] = ("run", "day", "month")
-    return gone + sum(kept.drop_limits(each, agent=agent, repo=repo, every=not (agent or repo)) for each in windows)
-
-
-def ceilings(store: Store) -> list[float]:
-    """Return the ceilings that were set by hand."""
-    return [limit.usd for limit in ledger(store).limits() if limit.window == "ceiling"]
-
-
-def _own_ceiling(store: Store, by: str, lower_than: float) -> None:
-    for limit in ledger(store).limits():
-        owner = limit.where.removeprefix("set by ")
-        if limit.window == "ceiling" and owner != by and not 0 < lower_than <= limit.usd:
-            raise BadRequest(
-                f"the ceiling of ${limit.usd:g} was set by {owner}", hint="only they lift it; you may lower it"
-            )
-
-
-def overview(store: Store, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
-    """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
-    lines, zone = ledger(store).history(since=since, repo=repo), zone_of(settings)
-    spent = spending(store, settings)
-    others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
-    return CostOverview(
-        zone=zone_name(settings),
-        today=spent["day"],
-        month=spent["month"],
-        days=costs.table(lines, "day", zone),
-        tables={by: costs.table(lines, by, zone) for by in others},
-        standings=tuple(standings(store, settings)),
-        quotas=tuple(known_quotas(store)),
-    )
-
-
-def usual(store: Store, agent: str, model: str | None, kind: str | None) -> tuple[float, float, float] | None:
-    """Return what attempts like this one cost before: most of them at least, every other, most at most."""
-    return costs.usual(ledger(store).paid_before(agent, model, kind))
-
-
-def metrics(store: Store, settings: Budget) -> str:
-    """Return what is known, for Prometheus."""
-    runs = pages.counts(store)
-    gauges = {
-        "corral_inbox_waiting": float(len(inbox.waiting(store))),
-        "corral_runs_open": float(sum(count for status, count in runs.items() if status in OPEN)),
-    }
-    return costs.prometheus(ledger(store).totals(), standings(store, settings), gauges)
-
-
-def known_quotas(store: Store) -> list[Quota]:
-    """Return what is known of the limits of every account: those it ran into, and how its windows stand."""
-    found = {known_as(each.agent, each.account): each for each in quotas.known(store, time.time())}
-    windows: dict[str, list[QuotaWindow]] = {}
-    for window in accounts.seen(store):
-        windows.setdefault(window.agent, []).append(window)
-    for name, told in windows.items():
-        agent, _, account = name.partition("@")
-        before = found.get(name, Quota(agent=agent, account=account or None, at=0.0))
-        at = max(before.at, *(window.at for window in told))
-        found[name] = structs.replace(before, at=at, windows=tuple(told))
-    return [found[name] for name in sorted(found)]
-
-
-def halt(store: Store, by: str) -> list[str]:
-    """Stop every run now, whoever drives it, and let none start; return which."""
-    now = time.time()
-    with store.transaction():
-        ledger(store).set_limit(Limit(window="halt", usd=0.0), by, now)
-        runs = [line.run for line in store.list_runs() if line.status in OPEN]
-        for run in runs:
-            store.order(run, "stop", f"{by} (halt)", now)
-    return runs
-
-
-def unhalt(store: Store) -> bool:
-    return ledger(store).drop_limits("halt") > 0
-
-
-def halted(store: Store) -> Limit | None:
-    return next((limit for limit in ledger(store).limits() if limit.window == "halt"), None)
-
-
 class Money:
     """What the runs of one engine cost, and a halt of all of them."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, poke: Callable[[str], None]) -> None:
+        self._context, self._poke = context, poke
+
+    @property
+    def _store(self) -> Store:
+        return self._context.store
+
+    # --- limits
+
+    def standings(self, settings: Budget) -> list[Standing]:
+        """Return every limit, whoever set it, and how it stands."""
+        kept, now, zone = ledger(self._store), time.time(), zone_of(settings)
+        kept.release_dead(now)
+        found: list[Standing] = []
+        for limit in (*settings.limits, *kept.limits()):
+            if limit.window not in SHARED:
+                found.append(Standing(limit=limit))
+                continue
+            bound = Bound(limit=limit, since=budget.since(limit.window, now, zone))
+            spent, reserved = kept.held(bound)
+            until = budget.until(limit.window, now, zone)
+            found.append(Standing(limit=limit, spent=dollars(spent), reserved=dollars(reserved), until=until))
+        return found
+
+    def spending(self, settings: Budget) -> dict[str, tuple[float, float]]:
+        """Return what is spent and held today and this month."""
+        kept, now, zone = ledger(self._store), time.time(), zone_of(settings)
+        windows: tuple[Window, ...] = ("day", "month")
+        held = {
+            window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
+            for window in windows
+        }
+        return {window: (dollars(spent), dollars(reserved)) for window, (spent, reserved) in held.items()}
+
+    def _set_limit(self, limit: Limit, by: str) -> None:
+        if not 0 < limit.usd < float("inf"):
+            raise BadRequest(
+                f"${limit.usd:g}: a budget is more than 0", hint="`corral budget reset` takes a limit away"
+            )
+        if limit.window == "ceiling":
+            self._own_ceiling(by, lower_than=limit.usd)
+        ledger(self._store).set_limit(limit, by, time.time())
+
+    def reset(self, agent: str, repo: str, by: str, *, ceiling: bool = False) -> int:
+        """Remove limits that were set by hand, all or those of an agent or a repository; the ceiling only if asked."""
+        kept, gone = ledger(self._store), 0
+        if ceiling:
+            self._own_ceiling(by, lower_than=0.0)
+            gone += kept.drop_limits("ceiling", every=True)
+        windows: tuple[Window, ...] = ("run", "day", "month")
+        return gone + sum(kept.drop_limits(each, agent=agent, repo=repo, every=not (agent or repo)) for each in windows)
+
+    def ceilings(self) -> list[float]:
+        """Return the ceilings that were set by hand."""
+        return [limit.usd for limit in ledger(self._store).limits() if limit.window == "ceiling"]
+
+    def _own_ceiling(self, by: str, lower_than: float) -> None:
+        for limit in ledger(self._store).limits():
+            owner = limit.where.removeprefix("set by ")
+            if limit.window == "ceiling" and owner != by and not 0 < lower_than <= limit.usd:
+                raise BadRequest(
+                    f"the ceiling of ${limit.usd:g} was set by {owner}", hint="only they lift it; you may lower it"
+                )
+
+    def allow(self, entry: Entry) -> str | None:
+        """Let a run go on past a limit, as an answer says; return what follows from it."""
+        usd, windows = budget.raised(entry)
+        if not usd:
+            return "the run stays over"
+        kept, now = ledger(self._store), time.time()
+        for window in windows:
+            kept.allow(entry.run, window, usd, entry.answered_by or "", now)
+        return None
 
     async def set_limits(self, limits: Sequence[Limit], by: str) -> None:
         """Set limits of money; one of an agent or a repository that there is none of would hold nothing."""
         checked = [await self._checked(limit) for limit in limits]
         for limit in checked:
-            set_limit(self._engine.store, limit, by)
+            self._set_limit(limit, by)
 
     async def _checked(self, limit: Limit) -> Limit:
         """Return a limit with the folder that runs name their repository by; refuse names that nothing has."""
@@ -192,7 +129,7 @@ class Money:
         if limit.repo and not place.is_dir():
             raise BadRequest(f"{limit.repo}: there is no such folder", hint="a repository, or a folder in one")
         if limit.agent:
-            agents.find(limit.agent, self._engine.settings.load(place).agents)
+            agents.find(limit.agent, self._context.settings.load(place).agents)
         return structs.replace(limit, repo=await self.place_of(limit.repo))
 
     @staticmethod
@@ -203,13 +140,52 @@ class Money:
         found = await repository.discover(Path(folder)) if folder and Path(folder).is_dir() else None
         return str(found.repository.folder) if found else folder
 
+    # --- costs
+
+    def overview(self, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
+        """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
+        lines, zone = ledger(self._store).history(since=since, repo=repo), zone_of(settings)
+        spent = self.spending(settings)
+        others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
+        return CostOverview(
+            zone=zone_name(settings),
+            today=spent["day"],
+            month=spent["month"],
+            days=costs.table(lines, "day", zone),
+            tables={by: costs.table(lines, by, zone) for by in others},
+            standings=tuple(self.standings(settings)),
+            quotas=tuple(self.known_quotas()),
+        )
+
+    def metrics(self, settings: Budget) -> str:
+        """Return what is known, for Prometheus."""
+        runs = pages.counts(self._store)
+        gauges = {
+            "corral_inbox_waiting": float(len(inbox.waiting(self._store))),
+            "corral_runs_open": float(sum(count for status, count in runs.items() if status in OPEN)),
+        }
+        return costs.prometheus(ledger(self._store).totals(), self.standings(settings), gauges)
+
+    def known_quotas(self) -> list[Quota]:
+        """Return what is known of the limits of every account: those it ran into, and how its windows stand."""
+        found = {known_as(each.agent, each.account): each for each in quotas.known(self._store, time.time())}
+        windows: dict[str, list[QuotaWindow]] = {}
+        for window in accounts.seen(self._store):
+            windows.setdefault(window.agent, []).append(window)
+        for name, told in windows.items():
+            agent, _, account = name.partition("@")
+            before = found.get(name, Quota(agent=agent, account=account or None, at=0.0))
+            at = max(before.at, *(window.at for window in told))
+            found[name] = structs.replace(before, at=at, windows=tuple(told))
+        return [found[name] for name in sorted(found)]
+
     def spent(self, run: str, node: str = "") -> float:
         """Return what a run has spent so far, or one node of it."""
-        return held_usd(self._engine.store, run, node)[0]
+        return held_usd(self._store, run, node)[0]
 
     def windows(self, accounts: Collection[str]) -> list[QuotaWindow]:
         """Return how the present windows of some accounts stand."""
-        return notional.windows_of(self._engine.store, accounts)
+        return notional.windows_of(self._store, accounts)
 
     def windows_of(self, run: Run) -> list[QuotaWindow]:
         """Return how the windows of the accounts stand whose dollars are notional in a run."""
@@ -217,34 +193,42 @@ class Money:
 
     def usual_cost(self, run: str) -> tuple[float, float, float] | None:
         """Return what attempts like those of a run of one task cost here before; None where too little is known."""
-        nodes = self._engine.store.run(run).plan.flow.nodes
+        nodes = self._store.run(run).plan.flow.nodes
         agent = nodes[0].agent
-        return usual(self._engine.store, agent.name, agent.model, nodes[0].task.type) if len(nodes) == 1 else None
+        if len(nodes) != 1:
+            return None
+        return costs.usual(ledger(self._store).paid_before(agent.name, agent.model, nodes[0].task.type))
 
     def estimate(self, plan: RunPlan, stubs: Sequence[str] = (), stub_file: str = "") -> Estimate:
         """Say what would happen and about how dear it would be, with nodes that end as stubs say, or else well."""
         from corral.engine.budget import estimate as estimating  # noqa: PLC0415
         from corral.rules.flows.stubs import read_stubs  # noqa: PLC0415
 
-        settings, store = self._engine.settings.load(Path(plan.repo)), self._engine.store
+        settings, store = self._context.settings.load(Path(plan.repo)), self._store
         fixed = {name: profile.cost_usd for name, profile in settings.agents.items()}
         outcomes = read_stubs(stubs, stub_file, plan.flow)
-        return estimating.estimate(plan, store, standings(store, settings.budget), fixed, outcomes)
+        return estimating.estimate(plan, store, self.standings(settings.budget), fixed, outcomes)
 
-    def stopped(self) -> list[str]:
-        """Return the runs that ask whether they may spend more."""
-        return list(dict.fromkeys(entry.run for entry in self._engine.inbox.entries() if entry.about == "budget"))
+    # --- a halt of everything
 
     def halt(self, by: str) -> list[str]:
         """Stop every run now, whoever drives it, and let none start; return which."""
-        stopped = halt(self._engine.store, by)
-        for run in stopped:
-            self._engine.drives.poke(run)
-        return stopped
+        now = time.time()
+        with self._store.transaction():
+            ledger(self._store).set_limit(Limit(window="halt", usd=0.0), by, now)
+            runs = [line.run for line in self._store.list_runs() if line.status in OPEN]
+            for run in runs:
+                self._store.order(run, "stop", f"{by} (halt)", now)
+        for run in runs:
+            self._poke(run)
+        return runs
+
+    def unhalt(self) -> bool:
+        return ledger(self._store).drop_limits("halt") > 0
 
     def halted(self) -> str | None:
         """Return who halted everything, if somebody did."""
-        found = halted(self._engine.store)
+        found = next((limit for limit in ledger(self._store).limits() if limit.window == "halt"), None)
         return found.where if found else None
 
     def refuse_halted(self) -> None:

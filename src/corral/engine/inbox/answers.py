@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from corral.engine.budget import money
+from corral.engine.budget.money import Money
+from corral.engine.merge import expired_conflicts
 from corral.engine.planning import redo
 from corral.engine.views import run_document
 from corral.model import OPEN, Entry
@@ -49,13 +50,14 @@ def _attempt(store: Store, entry: Entry, text: str) -> str:
     """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
     if understood(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
         return text
+    expired_conflicts.end_overdue(store, entry.run)
     return merge.attempt_named(run_document.build(store, entry.run), text, entry.choices) or text
 
 
-def told(store: Store, entry: Entry) -> Entry:
+def told(store: Store, money: Money, entry: Entry) -> Entry:
     """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
     status, driven = _state(store, entry.run)
-    if entry.about == "budget" and (words := money.allow(store, entry)):
+    if entry.about == "budget" and (words := money.allow(entry)):
         inbox.note_outcome(store, entry.id, words)
         return inbox.find(store, entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):

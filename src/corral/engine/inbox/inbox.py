@@ -6,8 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.engine.budget.money import Money
+from corral.engine.context import Context, Driver, LocalRuns
 from corral.engine.inbox import answers
 from corral.engine.merge import expired_conflicts
+from corral.engine.merge.api import Merges
 from corral.engine.merge.open_conflicts import Waiting
 from corral.model import OPEN, Entry, Run
 from corral.model.errors import CorralError
@@ -18,40 +21,43 @@ from corral.rules.text.questions import ways
 from corral.store.sqlite import inbox, merges
 
 if TYPE_CHECKING:
-    from corral.engine.engine import Engine
     from corral.model.server import AccessScope
 
 
 class Inbox:
     """The inbox of one store."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, driver: Driver, local_runs: LocalRuns, merges: Merges, money: Money) -> None:
+        self._context, self._driver, self._local_runs = context, driver, local_runs
+        self._merges, self._money = merges, money
 
     def entries(self, *, whole: bool = False) -> list[Entry]:
         """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
-        store = self._engine.store
+        store = self._context.store
         inbox.answer_due(store, time.time())
         expired_conflicts.end(store)
         return inbox.newest(store, 1000) if whole else inbox.waiting(store)
 
+    def over_budget(self) -> list[str]:
+        """Return the runs that ask whether they may spend more."""
+        return list(dict.fromkeys(entry.run for entry in self.entries() if entry.about == "budget"))
+
     def needs(self, number: str, words: str) -> AccessScope:
         """Return what a token must be allowed to do to give this answer."""
-        from corral.engine.budget import money  # noqa: PLC0415
         from corral.rules.text.questions import scope_for  # noqa: PLC0415
 
         entry = next((each for each in self.entries() if each.id == number), None)
         if entry is None:
             return "run"
-        plan = self._engine.store.run(entry.run).plan
-        settings = self._engine.settings.load(Path(plan.repo)).budget
-        limits = [each.limit for each in money.standings(self._engine.store, settings)]
+        plan = self._context.store.run(entry.run).plan
+        settings = self._context.settings.load(Path(plan.repo)).budget
+        limits = [each.limit for each in self._money.standings(settings)]
         return scope_for(entry, words, plan, limits)
 
     def commands(self, run: str) -> list[str]:
         """Return what to type for a run that waits for a person, as it stands now."""
         now = time.time()
-        waiting = [entry for entry in inbox.of_run(self._engine.store, run) if entry.open and entry.deadline > now]
+        waiting = [entry for entry in inbox.of_run(self._context.store, run) if entry.open and entry.deadline > now]
         return [
             budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
             for entry in waiting
@@ -62,21 +68,21 @@ class Inbox:
 
         A run that may spend more goes on by itself where a server takes it up, unless it is to go on `here`.
         """
-        entry = answers.take(self._engine.store, number, text, by)
+        entry = answers.take(self._context.store, number, text, by)
         if entry.about == "limit" and entry.answer == "no":
-            await self._engine.stop(entry.run, by)
+            await self._driver.stop(entry.run, by)
         if entry.about == "merge":
             await self._settle_merge(entry)
-        self._engine.drives.poke(entry.run)
+        self._local_runs.poke(entry.run)
         if entry.about == "choice" and self._last_wait(entry.run):
             return await self._end_of_race(entry)
-        told = answers.told(self._engine.store, entry)
-        return answers.handed_over(self._engine.store, told) if entry.about == "budget" and not here else told
+        told = answers.told(self._context.store, self._money, entry)
+        return answers.handed_over(self._context.store, told) if entry.about == "budget" and not here else told
 
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
         now = time.time()
-        own = [entry for entry in inbox.of_run(self._engine.store, run) if entry.about == "choice" and entry.open]
+        own = [entry for entry in inbox.of_run(self._context.store, run) if entry.about == "choice" and entry.open]
         return {name: entry.id for entry in own if entry.deadline > now for name in entry.choices}
 
     def choosing_needs(self, run: str) -> AccessScope:
@@ -92,7 +98,7 @@ class Inbox:
         attempts = [each.id for node in run.nodes for each in node.attempts]
         attempt = rules.attempt_named(run, named, list(asked)) or rules.attempt_named(run, named, attempts)
         if attempt is not None and attempt not in asked:  # one with the same files stands for it
-            trees = {each.attempt.id: each.tree for each in self._engine.store.attempts(run.run)}
+            trees = {each.attempt.id: each.tree for each in self._context.store.attempts(run.run)}
             attempt = next((each for each in asked if trees.get(each) and trees[each] == trees.get(attempt)), None)
         if attempt is None:
             return False
@@ -101,30 +107,30 @@ class Inbox:
 
     def _last_wait(self, run: str) -> bool:
         """Tell whether nobody drives a run and nothing of it is left to do but to take in an answer."""
-        store = self._engine.store
-        if not self._engine.drives.orphaned(run) or self._engine.drives.server() is not None:
+        store = self._context.store
+        if not self._local_runs.orphaned(run) or self._local_runs.server() is not None:
             return False
         open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
         return len(open_nodes) == 1 and not any(entry.open for entry in inbox.of_run(store, run))
 
     async def _end_of_race(self, entry: Entry) -> Entry:
         """Let a run end whose last race a user has just decided; nothing more is started for it."""
-        await self._engine.resume(entry.run, _unheard)
-        return inbox.find(self._engine.store, entry.id) or entry
+        await self._driver.resume(entry.run, _unheard)
+        return inbox.find(self._context.store, entry.id) or entry
 
     async def go_on(self, entry: Entry) -> Entry:
         """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
         if not entry.outcome.startswith(answers.GO_ON):
             return entry
-        await self._engine.drives.detach(entry.run)
-        inbox.note_outcome(self._engine.store, entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
-        return inbox.find(self._engine.store, entry.id) or entry
+        await self._local_runs.detach(entry.run)
+        inbox.note_outcome(self._context.store, entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
+        return inbox.find(self._context.store, entry.id) or entry
 
     async def _settle_merge(self, entry: Entry) -> None:
         """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
         from corral.model.merge import MergeRequest  # noqa: PLC0415
 
-        store = self._engine.store
+        store = self._context.store
         if store.run(entry.run).status in OPEN:
             return
         if entry.answer == expired_conflicts.ABORT:
@@ -132,7 +138,7 @@ class Inbox:
             return
         waits = next((each for each in merges.conflicting(store, entry.run) if _key(each) == entry.key), None)
         try:
-            record = await self._engine.merges.merge(MergeRequest(run=entry.run, into=waits.into if waits else None))
+            record = await self._merges.merge(MergeRequest(run=entry.run, into=waits.into if waits else None))
         except CorralError as error:
             inbox.note_outcome(store, entry.id, f"not merged: {str(error).splitlines()[0]}")
             if waits and waits in merges.conflicting(store, entry.run):  # it still waits, so somebody is asked again

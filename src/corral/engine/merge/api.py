@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.engine.context import Context, Driver, LocalRuns, Say
+from corral.engine.merge import expired_conflicts
 from corral.engine.views import run_document
 from corral.model import Run
 from corral.model.errors import Conflicting, CorralError
@@ -16,12 +18,12 @@ from corral.model.merge import Conflicts, Hunks, MergeRecord, MergeRequest, Over
 from corral.rules.merge import merge as rules
 
 if TYPE_CHECKING:
-    from corral.engine.engine import Engine
     from corral.engine.merge.merger import Merger
+    from corral.engine.merge.undo_preview import Undoing
     from corral.model.events import Listener
 
-Say = Callable[[str], None]
 Sink = Callable[[bytes], object]
+TakeChoice = Callable[[Run, str, str], Awaitable[bool]]  #: answers a race that waits for a user, with an attempt
 
 
 def _unsaid(_: object) -> None:
@@ -31,8 +33,8 @@ def _unsaid(_: object) -> None:
 class Merges:
     """Merges of the runs of one store."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, driver: Driver, local_runs: LocalRuns, take_choice: TakeChoice) -> None:
+        self._context, self._driver, self._local_runs, self._take_choice = context, driver, local_runs, take_choice
 
     async def preview(self, request: MergeRequest) -> Preview:
         """Return what a merge would do; nothing is changed."""
@@ -45,10 +47,10 @@ class Merges:
 
     async def merge(self, request: MergeRequest, say: Say = _unsaid, sink: Sink = _unsaid) -> MergeRecord:
         """Land a run's work; a conflict is stored and told, and nothing moves. A patch goes to `sink`."""
-        from corral.engine.merge import expired_conflicts, publish, resolve_by_agent  # noqa: PLC0415
+        from corral.engine.merge import publish, resolve_by_agent  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
-        if request.heads and (over := expired_conflicts.end(self._engine.store, merger.run.run, running=True)):
+        if request.heads and (over := expired_conflicts.end(self._context.store, merger.run.run, running=True)):
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
         picked, request = request.pick, merger.continued(request)
         if picked is not None and (words := rules.overridden(merger.run, picked)):
@@ -62,16 +64,16 @@ class Merges:
         else:
             record = await merger.merge(request)
         if record.state == "conflict" and request.resolve_with:
-            record = await resolve_by_agent.by_agent(self._engine, merger, request, record)
+            record = await resolve_by_agent.by_agent(self._driver, merger, request, record)
         if picked is not None:
-            await self._engine.inbox.take_choice(merger.run, picked, "merge --pick")
+            await self._take_choice(merger.run, picked, "merge --pick")
         return record
 
     async def by_itself(self, run: str, listen: Listener) -> None:
         """Merge a run that was to land by itself; what stands against it is told, and left to the person."""
-        store = self._engine.store
+        store = self._context.store
         record = store.run(run)
-        if record.plan.merge != "auto" or record.status != "done" or self._engine.drives.stopping:
+        if record.plan.merge != "auto" or record.status != "done" or self._local_runs.stopping:
             return
         if run_document.build(store, run).merge.status == "ready":
             say = partial(_tell, listen, run)
@@ -87,7 +89,7 @@ class Merges:
         from corral.engine.merge.merge_queue import MergeQueue  # noqa: PLC0415
 
         mergers = [self._merger(name, say) for name in names]
-        return await MergeQueue(self._engine.store, mergers, lambda run: self._merger(run, say), say).land(request)
+        return await MergeQueue(self._context.store, mergers, lambda run: self._merger(run, say), say).land(request)
 
     async def hunks(self, name: str, attempt: str | None = None) -> list[Hunks]:
         """Return what the attempts of a run changed, or one of them, in numbered pieces that a merge can take."""
@@ -107,32 +109,45 @@ class Merges:
         """Return a run document with what only git knows: what was taken back with git, and which nodes conflict."""
         from corral.engine.merge import overlap, reverted  # noqa: PLC0415
 
-        return await overlap.within(self._engine.store, await reverted.told(self._engine.store, run))
+        return await overlap.within(self._context.store, await reverted.told(self._context.store, run))
+
+    async def undo_preview(self, run: str) -> Undoing | None:
+        """Return what an undo of a run's last merge would take back."""
+        from corral.engine.merge import undo_preview  # noqa: PLC0415
+
+        return await undo_preview.undoing(self._context.store, run)
+
+    def target(self, run: str) -> str | None:
+        """Return the branch that a run is to be merged into."""
+        return self._context.store.run(run).plan.into
 
     def abort(self, name: str, into: str | None = None) -> Run:
         """Give up a merge that is in conflict: the last, or the one into a branch."""
         merger = self._merger(name)
         merger.abort(into)
-        return self._engine.show(merger.run.run)
+        return run_document.build(self._context.store, merger.run.run)
 
     async def undo(self, name: str | None, folder: Path, say: Say) -> MergeRecord:
         """Take back a run's last merge, or the last merge in the repository of `folder`: refs and files, exactly."""
         from corral.engine.merge import undo as undoing  # noqa: PLC0415
 
-        return await undoing.undo(self._engine.store, self._engine.find(name) if name else None, folder, say)
+        return await undoing.undo(self._context.store, self._context.store.find(name) if name else None, folder, say)
 
     async def overlap(self, folder: Path) -> Overlap:
         """Return the unmerged work of a repository, and what of it will clash."""
         from corral.engine.merge import overlap  # noqa: PLC0415
 
-        return await overlap.overlap(self._engine.store, folder)
+        return await overlap.overlap(self._context.store, folder)
 
     def _merger(self, name: str, say: Say = _unsaid) -> Merger:
         from corral.attempt.repositories import repository_of  # noqa: PLC0415
         from corral.engine.merge.merger import Merger  # noqa: PLC0415
 
-        store, run = self._engine.store, self._engine.show(name)
-        return Merger(store, run, repository_of(store.run(run.run).plan, self._engine.home), say)
+        store = self._context.store
+        name = store.find(name)
+        expired_conflicts.end_overdue(store, name)
+        run = run_document.build(store, name)
+        return Merger(store, run, repository_of(store.run(run.run).plan, self._context.home), say)
 
 
 def _tell(listen: Listener, run: str, words: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
+from corral.engine import expired_choices
 from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.views.answered_runs import conflict_question
 from corral.model import OPEN, Entry
 from corral.model.events import Noted
 from corral.model.merge import MergeRecord
-from corral.rules.merge import merge as rules
 from corral.store.sqlite import inbox, merges
 from corral.store.sqlite.store import Store
 
@@ -27,7 +28,7 @@ def end(store: Store, run: str | None = None, *, running: bool = False) -> list[
     with store.transaction():
         inbox.answer_due(store, time.time())
         for record in records:
-            entry = asked(store, record)
+            entry = conflict_question(store, record)
             if entry is None or entry.answer != ABORT or (store.run(record.run).status in OPEN) != running:
                 continue
             words = _words(record, entry)
@@ -40,20 +41,11 @@ def end(store: Store, run: str | None = None, *, running: bool = False) -> list[
     return told
 
 
-def asked(store: Store, record: MergeRecord) -> Entry | None:
-    """Return what a person was asked about a merge in conflict."""
-    return inbox.of_key(store, rules.question(record, 0.0).key)
-
-
-def answered(store: Store, run: str) -> str | None:
-    """Say of a run that waits for the answer to a conflict that it has it, and how it goes on."""
-    for record in merges.conflicting(store, run):
-        entry = asked(store, record)
-        if entry is None or (entry.open and entry.deadline > time.time()):
-            continue
-        answer, by = (entry.default, inbox.BY_DEADLINE) if entry.open else (entry.answer, entry.answered_by)
-        return f"its conflict with {record.into} is answered: {answer}, by {by}: corral resume goes on with it"
-    return None
+def end_overdue(store: Store, run: str) -> None:
+    """End what waited in a run until its deadline: a race that nobody decided, merges that were given up."""
+    if (record := store.run(run)).status == "waiting":
+        expired_choices.end(store, record)
+    end(store, run)
 
 
 def _words(record: MergeRecord, entry: Entry) -> str:

@@ -10,13 +10,13 @@ from corral.model.flow import Landing, Node
 from corral.model.merge import MergeRecord, MergeRequest
 from corral.rules.schedule.actions import Settle
 
-Land = Callable[[MergeRequest, Callable[[str], None]], Awaitable[MergeRecord]]
+MergeCall = Callable[[MergeRequest, Callable[[str], None]], Awaitable[MergeRecord]]
 
 
 class Landings:
     """The merges of one run that are under way, or wait for a person to settle their conflicts."""
 
-    def __init__(self, run: str, land: Land, say: Callable[[str], None], wake: Callable[[], None]) -> None:
+    def __init__(self, run: str, land: MergeCall, say: Callable[[str], None], wake: Callable[[], None]) -> None:
         self._run, self._land, self._say, self._wake = run, land, say, wake
         self._tasks: dict[str, asyncio.Task[MergeRecord]] = {}
         self.conflicts: dict[str, str] = {}  # node -> what a person is told

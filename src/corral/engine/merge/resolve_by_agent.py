@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from corral.engine.context import Driver
 from corral.engine.merge.merger import Merger, Worked
 from corral.model import Request, Run
 from corral.model.errors import BadRequest
 from corral.model.events import Heard
 from corral.model.merge import Conflict, MergeRecord, MergeRequest
 from corral.world.git import merge_commits, resolve_conflicts
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
 
 MARKS = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 TASK = """Two lines of work were merged and do not go together in these files:
@@ -25,7 +22,7 @@ the branch has, below it what the work named here brings. Settle each so that bo
 and change nothing else. The work to be merged was: {task}"""
 
 
-async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
+async def by_agent(driver: Driver, merger: Merger, request: MergeRequest, record: MergeRecord) -> MergeRecord:
     """Let an agent settle what is in conflict, and land that; what it cannot settle stays with the person."""
     request = merger.continued(request)
     worked = await merger.work_out(request)
@@ -38,9 +35,9 @@ async def by_agent(engine: Engine, merger: Merger, request: MergeRequest, record
     await merger.repository.git("update-ref", f"refs/corral/conflicts/{merger.run.run}", base)
     asked = _asked(merger, request, base, worked)
     for number in range(request.tries):
-        name = await engine.submit(asked, merger.say)
+        name = await driver.submit(asked, merger.say)
         merger.say(f"{request.resolve_with} settles the conflicts in run {name} (try {number + 1} of {request.tries})")
-        run = await engine.drive(name, _unheard)
+        run = await driver.drive(name, _unheard)
         settled = await _settled(merger, run, worked.merged.conflicts)
         if settled:
             return await merger.land_tree(request, worked, settled)

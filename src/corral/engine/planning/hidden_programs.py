@@ -13,7 +13,7 @@ from corral.config.settings import Config
 from corral.engine.planning import programs_outside_box
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.programs_outside_box import Lack, Surroundings
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.agent_lookup import resolve_agent
 from corral.machines.scope import Fitted
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest

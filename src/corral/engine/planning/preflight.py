@@ -10,7 +10,7 @@ from pathlib import Path
 from corral.config.paths import exists
 from corral.config.settings import Config
 from corral.engine.planning.problems import Findings
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.agent_lookup import resolve_agent
 from corral.model import Request
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest, Untrusted

@@ -3,77 +3,73 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from corral.attempt.repositories import repository_of
 from corral.engine import base_pins
+from corral.engine.budget.money import Money
+from corral.engine.context import Context, Say, Vet
 from corral.engine.planning import submit
 from corral.engine.planning.git_state_cache import GitStateCache
 from corral.engine.planning.submit import Submission
-from corral.engine.queue import run_queue
-from corral.model import Request, RunPlan, RunRecord, TrackRecord
+from corral.model import ENCODER, Request, RunPlan, RunRecord, TrackRecord
 from corral.model.errors import Conflicting, CorralError, Stopped
 from corral.model.flow import TaskType
 from corral.model.server import Ticket
 from corral.rules.text import names
-from corral.store.sqlite import agent_history
-from corral.store.sqlite.store import LEASE_SECONDS
+from corral.store.sqlite import agent_history, run_queue
+from corral.store.sqlite.store import LEASE_SECONDS, Store
 from corral.world import clock
 from corral.world.git import pins, snapshots
 from corral.world.git.repository import Repository
 
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
-
-Say = Callable[[str], None]
-Vet = Callable[[RunPlan], None]
+MOST_WAITING = 100_000  #: runs in the queue
 MOST_MOVES = 10  #: of a branch while a request is prepared
 
 
 class Requests:
     """What people ask for, until it is a run."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, money: Money, stopping: Callable[[], str | None]) -> None:
+        self._context, self._money, self._stopping = context, money, stopping
         self._glances = GitStateCache()
 
     async def prepare(self, request: Request) -> Submission:
         """Check a request as `submit` does; nothing is started."""
-        _ = self._engine.store
-        return await submit.prepare(request, self._engine.home, self.track_records, self._glances)
+        _ = self._context.store
+        return await submit.prepare(request, self._context.home, self.track_records, self._glances)
 
     async def submit(self, request: Request, say: Say) -> str:
         """Check a request and open its run, owned by this process; from here on a crash loses nothing."""
-        engine = self._engine
-        engine.money.refuse_halted()
+        self._money.refuse_halted()
         run = _new_id()
         async with self._pinned(request, run) as submission:
-            if engine.drives.stopping:
-                raise Stopped(f"{engine.drives.stopping} before anything was started")
+            if stopping := self._stopping():
+                raise Stopped(f"{stopping} before anything was started")
             for note in (*submission.notes, *await self._unknown_work(submission.plan)):
                 say(note)
-            engine.store.add_run(_record(run, submission.plan, engine.owner))
+            self._context.store.add_run(_record(run, submission.plan, self._context.owner))
         return run
 
     async def enqueue(
         self, request: Request, ticket: Ticket, say: Say = lambda _: None, vet: Vet = lambda _: None
     ) -> str:
         """Check a request and leave its run to whichever process takes it up; `vet` may refuse what came of it."""
-        self._engine.money.refuse_halted()
+        self._money.refuse_halted()
         run = _new_id()
         async with self._pinned(request, run, vet) as submission:
             for note in submission.notes:
                 say(note)
             plan = structs.replace(submission.plan, priority=ticket.priority or submission.plan.priority)
-            made = run_queue.add(self._engine.store, _record(run, plan, None), ticket, request)
+            made = _enqueue(self._context.store, _record(run, plan, None), ticket, request)
         if made != run:  # the same was asked for at the same time
-            await _unpin(submission.plan, self._engine.home, run)
+            await _unpin(submission.plan, self._context.home, run)
         return made
 
     @contextlib.asynccontextmanager
@@ -83,10 +79,10 @@ class Requests:
         try:
             yield submission
         except BaseException:
-            await _unpin(submission.plan, self._engine.home, run)
+            await _unpin(submission.plan, self._context.home, run)
             raise
         finally:
-            base_pins.end(self._engine.home, run)
+            base_pins.end(self._context.home, run)
 
     async def _prepared(self, request: Request, run: str, vet: Vet) -> Submission:
         """Prepare a request and hold its base; where that moved meanwhile, take the new one."""
@@ -95,19 +91,19 @@ class Requests:
             vet(submission.plan)
             if submission.plan.base is None:
                 return submission
-            repository = repository_of(submission.plan, self._engine.home)
+            repository = repository_of(submission.plan, self._context.home)
             # Looked at before as well: a ref to a commit that is gone would make `git gc` fail.
             if await _holds(repository, submission.plan, request.base):
-                base_pins.begin(self._engine.home, run, self._engine.owner, submission.plan)
+                base_pins.begin(self._context.home, run, self._context.owner, submission.plan)
                 await pins.pin(repository, run, submission.plan.base)
                 if await _holds(repository, submission.plan, request.base):
                     return submission
-                await _unpin(submission.plan, self._engine.home, run)
+                await _unpin(submission.plan, self._context.home, run)
         raise Conflicting(f"{request.repo}: its HEAD moves all the time", hint="name a commit with --base")
 
     async def _unknown_work(self, plan: RunPlan) -> list[str]:
         """Return a note if a store without runs meets a repository that holds work of runs."""
-        store = self._engine.store
+        store = self._context.store
         if store.rows("newest_run"):
             return []
         found = await snapshots.listed(repository_of(plan, store.folder), ["refs/corral/attempts"])
@@ -118,11 +114,11 @@ class Requests:
 
     def before(self, request: Request, ticket: Ticket) -> str | None:
         """Return the run that was made for the same request under the same key already."""
-        return run_queue.before(self._engine.store, ticket, request)
+        return _before(self._context.store, ticket, request)
 
     def track_records(self, kind: TaskType | None) -> list[TrackRecord]:
         """Return how agents did tasks of a type here before."""
-        return agent_history.track_records(self._engine.store, kind)
+        return agent_history.track_records(self._context.store, kind)
 
 
 async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
@@ -158,3 +154,28 @@ def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:
         owner=owner,
         lease_until=now + LEASE_SECONDS if owner else 0.0,
     )
+
+
+def _before(store: Store, ticket: Ticket, request: Request) -> str | None:
+    """Return the run that was made for this key already."""
+    if ticket.key is None or (found := run_queue.submitted(store, ticket.key)) is None:
+        return None
+    if found[0] != _digest(request):
+        raise Conflicting("this key was used for another request", hint="a key stands for one request; make a new one")
+    return found[1]
+
+
+def _enqueue(store: Store, record: RunRecord, ticket: Ticket, request: Request) -> str:
+    """Put a run into the queue; of two at once with the same key the first counts."""
+    if run_queue.count(store) >= MOST_WAITING:
+        raise Conflicting(f"{MOST_WAITING} runs wait already", hint="see `corral queue`")
+    with store.transaction():
+        if (run := _before(store, ticket, request)) is not None:
+            return run
+        key = (ticket.key, _digest(request)) if ticket.key else None
+        run_queue.enqueue(store, record, priority=ticket.priority, by=ticket.by, key=key)
+    return record.id
+
+
+def _digest(request: Request) -> str:
+    return hashlib.sha256(ENCODER.encode(request)).hexdigest()

@@ -19,7 +19,7 @@ from corral.engine.planning.git_state_cache import GitState, GitStateCache
 from corral.engine.planning.problems import Findings
 from corral.engine.planning.routing import History
 from corral.machines import scope
-from corral.machines.resolved_agent import resolve_agent
+from corral.machines.agent_lookup import resolve_agent
 from corral.machines.scope import Fitted
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest

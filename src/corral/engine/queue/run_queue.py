@@ -1,42 +1,13 @@
-"""The queue of runs that no process has taken up yet: put in, look, move, hold."""
+"""The queue of runs that no process has taken up yet: look, move, hold."""
 
 from __future__ import annotations
 
-import hashlib
-
-from corral.model import ENCODER, Request, RunRecord
-from corral.model.errors import BadRequest, Conflicting
-from corral.model.server import QueueState, Ticket, Waiting
+from corral.model.errors import BadRequest
+from corral.model.server import QueueState, Waiting
 from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
 
 CONCURRENCY = 4
-MOST_WAITING = 100_000
-
-
-def before(store: Store, ticket: Ticket, request: Request) -> str | None:
-    """Return the run that was made for this key already."""
-    if ticket.key is None or (found := run_queue.submitted(store, ticket.key)) is None:
-        return None
-    if found[0] != _digest(request):
-        raise Conflicting("this key was used for another request", hint="a key stands for one request; make a new one")
-    return found[1]
-
-
-def add(store: Store, record: RunRecord, ticket: Ticket, request: Request) -> str:
-    """Put a run into the queue; of two at once with the same key the first counts."""
-    if run_queue.count(store) >= MOST_WAITING:
-        raise Conflicting(f"{MOST_WAITING} runs wait already", hint="see `corral queue`")
-    with store.transaction():
-        if (run := before(store, ticket, request)) is not None:
-            return run
-        key = (ticket.key, _digest(request)) if ticket.key else None
-        run_queue.enqueue(store, record, priority=ticket.priority, by=ticket.by, key=key)
-    return record.id
-
-
-def _digest(request: Request) -> str:
-    return hashlib.sha256(ENCODER.encode(request)).hexdigest()
 
 
 class RunQueue:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
-from corral.model import Request, RunPlan
+from corral.engine.context import Say, Vet
+from corral.engine.planning.requests import Requests
+from corral.model import Request
 from corral.model.errors import BadRequest, CorralError, NotFound
 from corral.model.server import ScheduleRecord, Ticket
 from corral.rules.schedule import cron
 from corral.store.sqlite import automation
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
-
-    Vet = Callable[[RunPlan], None]
-    Say = Callable[[str], None]
+from corral.store.sqlite.store import Store
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 DAY = 86_400.0
@@ -32,8 +27,8 @@ log = logging.getLogger("corral.foreman")
 class Schedules:
     """What starts by itself in one store."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._store = engine, engine.store
+    def __init__(self, store: Store, requests: Requests) -> None:
+        self._store, self._requests = store, requests
 
     def schedules(self) -> list[tuple[ScheduleRecord, float | None]]:
         """Return each schedule, and when it comes next."""
@@ -60,7 +55,7 @@ class Schedules:
     async def start_schedule(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
         """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
         record, what = self.schedule(name), f"schedule {name}"
-        run = await self._engine.requests.enqueue(record.request, Ticket(by=what), say, vet)
+        run = await self._requests.enqueue(record.request, Ticket(by=what), say, vet)
         automation.note_start(self._store, run, what, time.time())
         return run
 
@@ -86,7 +81,7 @@ class Schedules:
 
     async def _start(self, request: Request, what: str, vet: Vet) -> str:
         try:
-            run = await self._engine.requests.enqueue(request, Ticket(by=what), vet=vet)
+            run = await self._requests.enqueue(request, Ticket(by=what), vet=vet)
         except CorralError as error:
             return f"not started: {error}"
         automation.note_start(self._store, run, what, time.time())

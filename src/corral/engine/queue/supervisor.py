@@ -7,20 +7,23 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from corral.engine.budget.money import Money
+from corral.engine.context import Context, Vet
+from corral.engine.queue.run_queue import RunQueue
+from corral.engine.queue.schedules import Schedules
+from corral.engine.queue.triggers import Triggers
 from corral.engine.views import run_document
-from corral.model import OPEN, RunPlan
+from corral.model import OPEN, Run
 from corral.model.errors import BadRequest, Conflicting, CorralError
+from corral.model.events import Listener
 from corral.model.server import Serving
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import inbox, pages, run_queue
 from corral.store.sqlite.children import Lineage
 from corral.world import process_identity
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
-    from corral.model.events import Listener
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
 CALM_SECONDS = 5.0  #: a run is left behind if its lease is out and not renewed for so long; owners renew every 3 s
@@ -28,13 +31,21 @@ REFUSAL_SECONDS = 0.05  #: what speaks against driving a run is known at once
 log = logging.getLogger("corral.foreman")
 
 
+class Rooms(Struct, frozen=True):
+    """What a supervisor needs of the engine: what starts by itself, what waits, and how a run goes on."""
+
+    automation: Schedules
+    triggers: Triggers
+    queue: RunQueue
+    money: Money
+    resume: Callable[[str, Listener], Awaitable[Run]]
+
+
 class RunSupervisor:
     """Drives runs of one store, at most so many at once, in the order of the queue."""
 
-    def __init__(
-        self, engine: Engine, listen: Listener, vet: Callable[[RunPlan], None], *, resume: bool = True
-    ) -> None:
-        self._engine, self._listen, self._vet, self._resume = engine, listen, vet, resume
+    def __init__(self, context: Context, rooms: Rooms, listen: Listener, vet: Vet, *, resume: bool = True) -> None:
+        self._context, self._rooms, self._listen, self._vet, self._resume = context, rooms, listen, vet, resume
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._left: list[str] = []  #: runs to go on with, before anything new
         self._given_up: set[str] = set()  #: what failed here once is left to a person
@@ -52,7 +63,7 @@ class RunSupervisor:
 
     def claim(self, address: str) -> None:
         """Say that this process serves the store; only one does."""
-        store, mine = self._engine.store, self._engine.owner
+        store, mine = self._context.store, self._context.owner
         with store.transaction():
             other = run_queue.serving(store)
             if other and other.owner != mine and process_identity.alive(other.owner) is not False:
@@ -81,7 +92,7 @@ class RunSupervisor:
 
     async def keep(self) -> None:
         """Go on until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
-        store = self._engine.store
+        store = self._context.store
         bell = ChangeWatch(store.folder)
         try:
             if self._resume:
@@ -104,9 +115,9 @@ class RunSupervisor:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        inbox.answer_due(self._engine.store, now)
-        await self._engine.automation.start_due(self._vet)
-        await self._engine.triggers.start_moved(self._vet)
+        inbox.answer_due(self._context.store, now)
+        await self._rooms.automation.start_due(self._vet)
+        await self._rooms.triggers.start_moved(self._vet)
         if self._resume:
             self._left += [
                 run
@@ -116,17 +127,17 @@ class RunSupervisor:
 
     def _orphans(self) -> list[str]:
         """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
-        store = self._engine.store
+        store = self._context.store
         lost = [run for run, status, owner in pages.owned(store) if run_document.lost(status, owner)]
         lineage = Lineage(store)
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
     def _left_behind(self, now: float) -> list[str]:
         """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
-        store, lineage = self._engine.store, Lineage(self._engine.store)
+        store, lineage = self._context.store, Lineage(self._context.store)
         silent: dict[str, tuple[str | None, float]] = {}
         for run, status, owner in pages.owned(store):
-            if owner == self._engine.owner or run in self._left or not self._free(run):
+            if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
             here = status in run_document.DRIVEN and owner is not None and process_identity.alive(owner)
             if run_document.lost(status, owner) or (here and run_document.stuck(store.run(run), now)):
@@ -138,7 +149,7 @@ class RunSupervisor:
 
     def _answered(self) -> list[str]:
         """Return the runs that wait for a person no longer."""
-        store = self._engine.store
+        store = self._context.store
         return [
             run
             for run, status, owner in pages.owned(store)
@@ -148,18 +159,18 @@ class RunSupervisor:
 
     def _refilled(self, now: float) -> list[str]:
         """Return the runs whose quota is back."""
-        store = self._engine.store
+        store = self._context.store
         return [run for run, until in pages.limited(store) if until is not None and until <= now and self._free(run)]
 
     def _free(self, run: str) -> bool:
         return run not in self._driven and run not in self._given_up
 
     def _take_up(self) -> None:
-        queue = self._engine.queue
+        queue = self._rooms.queue
         for run in [run for run, task in self._driven.items() if task.done()]:
             del self._driven[run]
         free = queue.concurrency - len(self._driven)
-        if free <= 0 or queue.held or self._engine.money.halted():
+        if free <= 0 or queue.held or self._rooms.money.halted():
             return
         chosen, self._left = self._left[:free], self._left[free:]
         chosen += [each.run for each in queue.next(free - len(chosen))] if free > len(chosen) else []
@@ -168,19 +179,19 @@ class RunSupervisor:
                 self._driven[run] = asyncio.create_task(self._drive(run))
 
     async def _drive(self, run: str) -> None:
-        await self._logged(run, self._engine.resume(run, self._listen))
+        await self._logged(run, self._rooms.resume(run, self._listen))
 
     async def _logged(self, run: str, work: Awaitable[object]) -> None:
         try:
             log.info("taken up", extra={"run": run})
             await work
-            log.info("over: %s", self._engine.history.status(run), extra={"run": run})
+            log.info("over: %s", self._context.store.status(run), extra={"run": run})
         except BadRequest as error:  # another process was quicker, or it is over
             log.info("not taken up: %s", error, extra={"run": run})
-            run_queue.leave(self._engine.store, run)
+            run_queue.leave(self._context.store, run)
         except Exception as error:  # noqa: BLE001 -- one run must not end all others
             self._given_up.add(run)
             self._troubles[run] = f"{type(error).__name__}: {error}"
             log.error("cannot be driven: %s", error, extra={"run": run})  # noqa: TRY400 -- a line, not a trace
         finally:
-            self._engine.store.flush()
+            self._context.store.flush()

@@ -6,12 +6,14 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from corral.config.durations import duration
+from corral.engine.context import Context, Vet
+from corral.engine.planning.requests import Requests
 from corral.engine.queue.schedules import check_name
 from corral.engine.queue.watched_branches import Branches, Move
 from corral.model import Request
@@ -22,10 +24,6 @@ from corral.rules.flows.fill_text import fill
 from corral.rules.text import signing
 from corral.store.sqlite import automation
 from corral.store.sqlite.store import Store
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
-    from corral.engine.queue.schedules import Vet
 
 HOUR = 3600.0
 KNOWN = frozenset({"payload", "event"})  #: what conditions and texts can start from
@@ -58,12 +56,12 @@ class Fired(Struct, frozen=True):
 class Triggers:
     """The triggers of one store."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._branches = engine, Branches()
+    def __init__(self, context: Context, requests: Requests) -> None:
+        self._context, self._requests, self._branches = context, requests, Branches()
 
     @property
     def _store(self) -> Store:
-        return self._engine.store
+        return self._context.store
 
     def all(self) -> list[TriggerRecord]:
         return automation.triggers(self._store)
@@ -118,14 +116,14 @@ class Triggers:
         request, ticket = _filled(record.request, known), Ticket(by=what, key=f"{what}/{occasion.name}")
         if record.approve and (not record.approve_unless or _against(record.approve_unless, known)):
             request = structs.replace(request, approve=record.approve)
-        if before := self._engine.requests.before(request, ticket):
+        if before := self._requests.before(request, ticket):
             return Fired(before)
         lately, still = automation.starts(self._store, what, now - HOUR)
         if still >= record.most_open:
             raise TooMany(f"{still} runs of this trigger are not over", retry_seconds=60)
         if lately >= record.per_hour:
             raise TooMany(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
-        run = await self._engine.requests.enqueue(request, ticket, vet=vet)
+        run = await self._requests.enqueue(request, ticket, vet=vet)
         automation.note_start(self._store, run, what, now)
         return Fired(run)
 

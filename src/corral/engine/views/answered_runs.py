@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from corral.store.sqlite import inbox
+from corral.model import Entry
+from corral.model.merge import MergeRecord
+from corral.rules.merge import merge as rules
+from corral.store.sqlite import inbox, merges
 from corral.store.sqlite.store import RunLine, Store
 
 
@@ -31,3 +34,19 @@ def told(store: Store, lines: Sequence[RunLine]) -> list[RunLine]:
         structs.replace(line, reason=words(over[line.run]), answered=True) if line.run in over else line
         for line in lines
     ]
+
+
+def conflict_question(store: Store, record: MergeRecord) -> Entry | None:
+    """Return what a person was asked about a merge in conflict."""
+    return inbox.of_key(store, rules.question(record, 0.0).key)
+
+
+def conflict_answer(store: Store, run: str) -> str | None:
+    """Say of a run that waits for the answer to a conflict that it has it, and how it goes on."""
+    for record in merges.conflicting(store, run):
+        entry = conflict_question(store, record)
+        if entry is None or (entry.open and entry.deadline > time.time()):
+            continue
+        answer, by = (entry.default, inbox.BY_DEADLINE) if entry.open else (entry.answer, entry.answered_by)
+        return f"its conflict with {record.into} is answered: {answer}, by {by}: corral resume goes on with it"
+    return None

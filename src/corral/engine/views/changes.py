@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from corral.attempt.repositories import repository_of
-from corral.engine.engine import Engine
-from corral.model import Attempt, Run
+from corral.model import Attempt
 from corral.model.errors import BadRequest, NotFound
-from corral.model.merge import MergeRequest
 from corral.rules.merge import patches
 from corral.rules.merge.patches import Block, Line
 from corral.world.git import blobs, changes
 from corral.world.git.changes import ChangedFile
 from corral.world.git.repository import GITLINK, Repository
 
-__all__ = ["Block", "Change", "ChangedFile", "FileChange", "Fold", "Line", "Looked", "change", "file", "lines"]
+__all__ = ["Block", "Change", "ChangedFile", "Ends", "FileChange", "Fold", "Line", "Looked", "change", "file", "lines"]
 MOST_LINES = 20_000  #: of one change; more than that nobody reads on a screen
 
 
@@ -47,6 +43,15 @@ class Looked(Struct, frozen=True, kw_only=True):
     against: str | None = None
 
 
+class Ends(Struct, frozen=True, kw_only=True):
+    """The two commits between which a change lies, and whose work it is."""
+
+    attempt: Attempt
+    repository: Repository
+    base: str | None
+    commit: str
+
+
 class Fold(Struct, frozen=True, kw_only=True):
     """Lines that are the same on both sides and not shown; numbers count from 1."""
 
@@ -66,22 +71,19 @@ class FileChange(Struct, frozen=True, kw_only=True):
     trouble: str = ""  #: why no lines are shown, in words
 
 
-async def change(engine: Engine, looked: Looked) -> Change | None:
-    """Return what was changed; None if nothing was."""
-    found = await _ends(engine, looked)
-    if found is None:
-        return None
-    attempt, repository, base, commit = found
-    listed = await changes.files(repository, base, commit)
-    return Change(attempt=attempt, base=base, commit=commit, files=tuple(listed))
+async def change(ends: Ends) -> Change:
+    """Return what was changed."""
+    listed = await changes.files(ends.repository, ends.base, ends.commit)
+    return Change(attempt=ends.attempt, base=ends.base, commit=ends.commit, files=tuple(listed))
 
 
-async def file(engine: Engine, looked: Looked, path: str, old_path: str = "") -> FileChange:
+async def file(ends: Ends | None, path: str, old_path: str = "") -> FileChange:
     """Return one file of a change, with its lines."""
-    _, repository, base, commit, found = await _file(engine, looked, path, old_path)
+    ends, found = await _file(ends, path, old_path)
+    repository = ends.repository
     if why := await _unshown(repository, found):
         return FileChange(file=found, trouble=why)
-    patch = await changes.patch(repository, base, commit, *{found.path, found.old_path})
+    patch = await changes.patch(repository, ends.base, ends.commit, *{found.path, found.old_path})
     parsed = patches.parse(patch)
     first = parsed[0] if parsed else None
     if first is None or not (first.hunks or first.binary):
@@ -93,10 +95,10 @@ async def file(engine: Engine, looked: Looked, path: str, old_path: str = "") ->
     return FileChange(file=found, parts=_parts(first, total), old_text=old_text, new_text=new_text)
 
 
-async def lines(engine: Engine, looked: Looked, names: tuple[str, str], fold: Fold) -> FileChange:
+async def lines(ends: Ends | None, names: tuple[str, str], fold: Fold) -> FileChange:
     """Return lines of a file (its new and its old name) that were folded, opened."""
-    _, repository, _, _, found = await _file(engine, looked, *names)
-    old_text, new_text = await _texts(repository, found)
+    ends, found = await _file(ends, *names)
+    old_text, new_text = await _texts(ends.repository, found)
     if old_text is None or new_text is None:
         raise BadRequest(f"{names[0]} cannot be shown as text")
     rows = _split(new_text)[fold.new - 1 : fold.new - 1 + fold.count]
@@ -105,37 +107,13 @@ async def lines(engine: Engine, looked: Looked, names: tuple[str, str], fold: Fo
     return FileChange(file=found, parts=(block,), old_text=old_text, new_text=new_text)
 
 
-async def _file(
-    engine: Engine, looked: Looked, path: str, old_path: str
-) -> tuple[Attempt, Repository, str | None, str, ChangedFile]:
-    ends = await _ends(engine, looked)
-    listed = await changes.files(*ends[1:], *filter(None, {path, old_path})) if ends else []
+async def _file(ends: Ends | None, path: str, old_path: str) -> tuple[Ends, ChangedFile]:
+    named = filter(None, {path, old_path})
+    listed = await changes.files(ends.repository, ends.base, ends.commit, *named) if ends else []
     found = next((each for each in listed if each.path == path), None)
     if ends is None or found is None:
         raise NotFound(f"{path} was not changed", hint="look at the list of files")
-    return *ends, found
-
-
-async def _ends(engine: Engine, looked: Looked) -> tuple[Attempt, Repository, str | None, str] | None:
-    """Return the attempt, and the two commits between which the change lies."""
-    run = engine.show(looked.run)
-    plan = engine.store.run(run.run).plan
-    attempt = engine.work.changed_by(run.run, looked.attempt)
-    commit = attempt.commit
-    if looked.against is not None:
-        base = engine.work.changed_by(run.run, looked.against).commit or plan.base
-    elif looked.attempt is not None:
-        base = _base_of(engine, run, attempt) or plan.base
-    else:
-        base = plan.base
-        if len(run.nodes) > 1 and any(node.winner for node in run.nodes):
-            with contextlib.suppress(BadRequest):  # nothing of it would be merged; what was made is shown all the same
-                commit = await engine.merges.candidate(MergeRequest(run=run.run)) or commit
-    return (attempt, repository_of(plan, engine.home), base, commit) if commit else None
-
-
-def _base_of(engine: Engine, run: Run, attempt: Attempt) -> str | None:
-    return next((each.base for each in engine.store.attempts(run.run) if each.attempt.id == attempt.id), None)
+    return ends, found
 
 
 async def _unshown(repository: Repository, file: ChangedFile) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from corral.engine.context import Context, LocalRuns
 from corral.engine.views import answered_runs, run_document, waiting_attempts
-from corral.model import OPEN, Run, Status
+from corral.model import OPEN, Attempt, Run, Status
 from corral.model.errors import StoreTrouble
-from corral.model.events import Condensed, Stored
+from corral.model.events import Condensed, Noted, Stored
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import agent_history, pages
 from corral.store.sqlite.store import RunLine, Store
 
 if TYPE_CHECKING:
-    from corral.engine.engine import Engine
+    from corral.engine.views.log_pages import LogPage, LogWish
     from corral.engine.views.mail import Posted
     from corral.engine.views.presence import Presence
+    from corral.engine.views.run_page import FileChange, View
     from corral.model.flow import Flow
     from corral.model.server import Logged, RunFilter
 
@@ -30,12 +33,12 @@ GRADED_MOST = 200  #: runs of a listing that shows grades
 class History:
     """All that is read of runs; it needs no event loop, but for `watch` and `at_work`."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, context: Context, local_runs: LocalRuns) -> None:
+        self._context, self._local_runs = context, local_runs
 
     @property
     def _store(self) -> Store:
-        return self._engine.store
+        return self._context.store
 
     # --- all runs
 
@@ -95,6 +98,15 @@ class History:
         """Return the nodes of a run, and how each stands."""
         return {node.id: node.status for node in self._store.nodes(self._store.find(name))}
 
+    def attempts(self, run: str) -> list[Attempt]:
+        """Return the attempts of a run as they are stored."""
+        return [each.attempt for each in self._store.attempts(run)]
+
+    def note(self, run: str, words: str) -> None:
+        """Write a line into the log of a run; who watches it hears of it at once."""
+        self._store.note(run, Noted(words), at=time.time())
+        self._store.flush()
+
     def mail(self, name: str) -> list[Posted]:
         """Return the letters that the agents of a run wrote and got."""
         from corral.engine.views import mail as post  # noqa: PLC0415
@@ -110,6 +122,24 @@ class History:
     def log_before(self, run: str, before: int, most: int) -> list[Logged]:
         """Return the events of a run just before a sequence number, oldest first."""
         return pages.last_events(self._store, run, before, most)
+
+    def log_page(self, run: str, wanted: LogWish) -> LogPage:
+        """Return a page of a run's log, narrowed to what is looked for."""
+        from corral.engine.views import log_pages  # noqa: PLC0415
+
+        return log_pages.page(self._store, run, wanted)
+
+    def view(self, name: str) -> View:
+        """Return all that a screen shows of one run."""
+        from corral.engine.views import run_page  # noqa: PLC0415
+
+        return run_page.view(self._store, self._context.settings, self._store.find(name))
+
+    async def changed_files(self, found: View, attempt: str) -> tuple[FileChange, ...]:
+        """Return the files that an attempt of a run changed, and by how much."""
+        from corral.engine.views import run_page  # noqa: PLC0415
+
+        return await run_page.files(self._context.home, found, attempt)
 
     def last_sequence(self) -> int:
         return pages.last_sequence(self._store)
@@ -134,7 +164,7 @@ class History:
                 for stored in self.events(run, after):
                     after = stored.seq
                     yield stored
-                if over or self._engine.drives.orphaned(run):
+                if over or self._local_runs.orphaned(run):
                     return
                 bell.wait(1.0)
         finally:
@@ -145,11 +175,11 @@ class History:
 
         It ends when the run is over, or when nobody drives it any more.
         """
-        run, drives = self._store.find(name), self._engine.drives
+        run, local_runs = self._store.find(name), self._local_runs
         bell = ChangeWatch(self._store.folder)
         try:
             while True:
-                over = self._store.run(run).status not in OPEN or (run not in drives and drives.orphaned(run))
+                over = self._store.run(run).status not in OPEN or (run not in local_runs and local_runs.orphaned(run))
                 new = list(self.events(run, after))
                 after = new[-1].seq if new else after
                 yield new

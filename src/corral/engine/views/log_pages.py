@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -31,9 +31,7 @@ from corral.model.events import (  # fmt: skip
 )
 from corral.model.server import Logged
 from corral.store.sqlite import pages
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
+from corral.store.sqlite.store import Store
 
 END = 2**62
 FOR_MACHINES = b'{"type":"filled"', b'{"type":"rationed"'
@@ -60,10 +58,10 @@ class LogPage(Struct, frozen=True, kw_only=True):
     next: int | None  #: where to go on in the same direction; None: there is no more
 
 
-def page(engine: Engine, run: str, wanted: LogWish) -> LogPage:
+def page(store: Store, run: str, wanted: LogWish) -> LogPage:
     """Return a page of a log. It looks at so many events at most: then `next` says where it stopped."""
     fits, found = _filter(wanted), list[Logged]()
-    for looked, logged in enumerate(_walk(engine, run, wanted), 1):
+    for looked, logged in enumerate(_walk(store, run, wanted), 1):
         if fits(logged):
             found.append(logged)
         if len(found) >= wanted.most or looked >= MOST_LOOKED_AT:
@@ -75,16 +73,16 @@ def _in_order(found: list[Logged], wanted: LogWish) -> tuple[Logged, ...]:
     return tuple(found if wanted.after is not None else found[::-1])
 
 
-def _walk(engine: Engine, run: str, wanted: LogWish) -> Iterator[Logged]:
+def _walk(store: Store, run: str, wanted: LogWish) -> Iterator[Logged]:
     size = wanted.most if not (wanted.attempt or wanted.words or wanted.kind != "all") else 2000
     if wanted.after is not None:
         after = wanted.after
-        while batch := pages.events(engine.store, run, after, size):
+        while batch := pages.events(store, run, after, size):
             yield from batch
             after = batch[-1].stored.seq
         return
     before = wanted.before
-    while batch := pages.last_events(engine.store, run, before, size):
+    while batch := pages.last_events(store, run, before, size):
         yield from reversed(batch)
         before = batch[0].stored.seq
 

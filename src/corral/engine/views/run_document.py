@@ -8,8 +8,6 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from corral.engine.inbox import expired_choices
-from corral.engine.merge import expired_conflicts
 from corral.engine.views import answered_runs, waiting_attempts
 from corral.machines.request_count import HINT
 from corral.model import (
@@ -89,7 +87,7 @@ def listed_reason(status: Status, owner: str | None, reason: str | None) -> str 
 def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
     if gates:
         return answered_runs.words(gates)
-    if record.status == "waiting" and (words := expired_conflicts.answered(store, record.id)):
+    if record.status == "waiting" and (words := answered_runs.conflict_answer(store, record.id)):
         return words
     if not orphaned(record.owner) and record.status in DRIVEN and stuck(record, time.time()):
         return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
@@ -98,8 +96,6 @@ def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | 
 
 def build(store: Store, run: str) -> Run:
     record = store.run(run)
-    if record.status == "waiting" and expired_choices.end(store, record):
-        record = store.run(run)
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
@@ -121,7 +117,6 @@ def build(store: Store, run: str) -> Run:
     waits = None if lost(record.status, record.owner) else _waits(nodes, records)
     _refresh_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
-    expired_conflicts.end(store, run)
     lineage = Lineage(store)
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
     below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []

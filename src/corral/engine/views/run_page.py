@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from corral.attempt import run_spending
 from corral.attempt.repositories import repository_of
+from corral.engine.settings import Settings
 from corral.engine.views import charts, run_document
 from corral.engine.views.log_pages import END
 from corral.model import OPEN, AttemptRecord, Entry, Run, RunRecord
@@ -18,9 +18,7 @@ from corral.model.errors import GitTrouble
 from corral.model.money import Bound, Limit
 from corral.rules.schedule.board import Working
 from corral.store.sqlite import inbox, pages
-
-if TYPE_CHECKING:
-    from corral.engine.engine import Engine
+from corral.store.sqlite.store import Store
 
 RECENT = 400  #: events from which is told what each attempt does now
 MOST_CHANGES = 500
@@ -52,16 +50,16 @@ class View(Struct, frozen=True, kw_only=True):
     now: float
 
 
-def view(engine: Engine, name: str) -> View:
+def view(store: Store, settings: Settings, name: str) -> View:
     """Gather what is known of a run."""
-    engine.store.flush()
-    store, now = engine.store, time.time()
+    store.flush()
+    now = time.time()
     last = pages.last_sequence(store)  # before anything is read: what comes later is heard
-    run = engine.show(name)
+    run = run_document.build(store, name)
     record = store.run(run.run)
     records = {each.attempt.id: each for each in store.attempts(run.run)}
     entries = inbox.of_run(store, run.run)
-    working = _working(engine, run.run, records)
+    working = _working(store, run.run, records)
     return View(
         run=run,
         record=record,
@@ -70,14 +68,14 @@ def view(engine: Engine, name: str) -> View:
         working=working,
         graph=charts.graph(record.plan.flow, run, records, working, now),
         timeline=charts.timeline(record, list(records.values()), entries, now),
-        money=_money(engine, run, record),
+        money=_money(store, settings, run, record),
         driven=not run_document.orphaned(record.owner),
         last=last,
         now=now,
     )
 
 
-def _working(engine: Engine, run: str, records: Mapping[str, AttemptRecord]) -> dict[str, Working]:
+def _working(store: Store, run: str, records: Mapping[str, AttemptRecord]) -> dict[str, Working]:
     """Say what each attempt at work does now, from the last that was heard of the run."""
     found = {
         name: Working(
@@ -87,25 +85,25 @@ def _working(engine: Engine, run: str, records: Mapping[str, AttemptRecord]) -> 
         if each.attempt.status in OPEN and each.ended is None
     }
     if found:
-        for logged in pages.last_events(engine.store, run, END, RECENT):
+        for logged in pages.last_events(store, run, END, RECENT):
             if (working := found.get(logged.stored.attempt or "")) is not None:
                 working.hear(logged.stored.event(), logged.stored.at)
     return found
 
 
-def _money(engine: Engine, run: Run, record: RunRecord) -> Spending:
-    kept, flow = run_spending.ledger(engine.store), record.plan.flow
+def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spending:
+    kept, flow = run_spending.ledger(store), record.plan.flow
     spent, reserved = kept.held(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:
         limits.append(Limit(window="run", usd=own, where="its task"))
-    shared = (*engine.settings.load(Path(run.repo)).budget.limits, *kept.limits())
+    shared = (*settings.load(Path(run.repo)).budget.limits, *kept.limits())
     limits += [each for each in shared if each.window == "run" and not each.agent and each.repo in ("", run.repo)]
     least = min(limits, key=lambda each: each.usd, default=None)
     return Spending(
         spent=max(spent, run.cost.usd or 0.0),
         reserved=reserved,
-        limit=least.usd + run_spending.allowed_usd(engine.store, run.run) if least else None,
+        limit=least.usd + run_spending.allowed_usd(store, run.run) if least else None,
         where=least.where if least else "",
         source=run.cost.source,
     )
@@ -123,7 +121,7 @@ class FileChange(Struct, frozen=True):
 _changes: dict[tuple[str, str | None, str], tuple[FileChange, ...]] = {}  # commits never change
 
 
-async def files(engine: Engine, found: View, attempt: str) -> tuple[FileChange, ...]:
+async def files(home: Path, found: View, attempt: str) -> tuple[FileChange, ...]:
     """Return the files that an attempt changed, and by how much; nothing where its commit is gone."""
     record = found.attempts[attempt]
     if (commit := record.attempt.commit) is None:
@@ -131,7 +129,7 @@ async def files(engine: Engine, found: View, attempt: str) -> tuple[FileChange, 
     key = (found.record.plan.git_dir, record.base or found.record.plan.base, commit)
     if key not in _changes:
         try:
-            change = await repository_of(found.record.plan, engine.home).change(key[1], commit)
+            change = await repository_of(found.record.plan, home).change(key[1], commit)
         except GitTrouble:
             return ()
         while len(_changes) >= MOST_CHANGES:

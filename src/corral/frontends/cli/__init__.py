@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import click
 
-from corral import __version__
 from corral.engine.machine_errors import explained
 from corral.frontends.cli.numbers import with_limits
 from corral.frontends.safe_text import visible
 from corral.model.errors import BadFlow, BadRequest, CorralError, concise, refusal_of, shortened
+from corral.version import __version__
 
 #: name -> (module below this package, one line for the help)
 COMMANDS: dict[str, tuple[str, str]] = {

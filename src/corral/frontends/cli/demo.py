@@ -13,11 +13,10 @@ import click
 import msgspec
 
 from corral.engine import demo_repository
-from corral.engine.budget import money
 from corral.engine.engine import Engine
 from corral.frontends.cli import text as words
+from corral.frontends.cli.display import display
 from corral.frontends.cli.evidence import comparison
-from corral.frontends.cli.progress import display
 from corral.model import Request, Run
 from corral.model.merge import MergeRequest
 from corral.model.money import Budget
@@ -101,7 +100,7 @@ async def _race(engine: Engine, repository: Path, scripts: Path) -> Run:
 
 
 def _cost(engine: Engine) -> None:
-    found = money.overview(engine.store, Budget()).by("model")
+    found = engine.money.overview(Budget()).by("model")
     click.echo(f"\n9. corral cost --by model: ${found.usd or 0.0:.3f}, as the scripts say; nothing was paid.\n")
     rows = [(Path(row.key).name, f"${row.usd or 0.0:.3f}", str(row.attempts), str(row.done)) for row in found.rows]
     click.echo(_indent("\n".join(words.table(("MODEL", "COST", "ATTEMPTS", "DONE"), rows))))

@@ -14,7 +14,8 @@ import click
 
 from corral.engine.engine import Engine
 from corral.frontends.cli import text
-from corral.frontends.cli.progress import Plain, display
+from corral.frontends.cli.display import display
+from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.user_name import who
 from corral.model import OPEN, Entry, Run, document
 
@@ -33,7 +34,7 @@ def in_foreground(work: Callable[[Engine, Plain], Awaitable[Run]], *, quiet: boo
                 break
             run = _to_its_end(_with_signals(engine, _resumed(run.run), quiet=quiet))
         asked = engine.inbox.commands(run.run)
-        trouble = engine.store.removed()
+        trouble = engine.store_removed()
     finally:
         engine.close()
     with contextlib.suppress(BrokenPipeError):  # what became of it is told by the exit code still

@@ -241,7 +241,7 @@ def export(run: str | None, recording: str | None, attempt: str | None) -> int:
     if attempt is not None:
         raise BadRequest("--attempt is meant for a recording", hint="corral export RUN --recording FILE --attempt 2")
     with engine() as opened:
-        sound = opened.store.integrity()
+        sound = opened.check_store()
         if sound != "ok":
             click.echo(f"the database is damaged: {sound}; this is what can be read", err=True)
         troubles: list[str] = []

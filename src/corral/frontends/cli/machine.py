@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.shell_completion import get_completion_class
 
-from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
+from corral.engine.doctor import AgentReport, Doctor
 from corral.engine.engine import Engine
 from corral.engine.import_agents import add, import_agents
 from corral.frontends.cli import corral
@@ -35,7 +35,7 @@ def agents(*, as_json: bool, file: Path | None, like: str, write: bool) -> None:
         return
     if write:
         raise click.UsageError("--write goes with --import FILE")
-    found = asyncio.run(list_agents(Engine()))
+    found = asyncio.run(Engine().list_agents())
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
@@ -59,7 +59,7 @@ def doctor(*, new_store: bool, as_json: bool) -> int:
     """Find out what can run here, and how to mend what cannot. Exit 1 if nothing can run."""
     if new_store:
         Engine().begin_store()
-    report = asyncio.run(examine(Engine()))
+    report = asyncio.run(Engine().examine())
     if as_json:
         click.echo(msgspec.json.encode(report).decode())
     else:

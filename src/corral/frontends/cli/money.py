@@ -58,15 +58,15 @@ def budget(action: str, *, agent: str, repo: str, whole: bool, as_json: bool, **
             asyncio.run(opened.money.set_limits(limits, who()))
         elif action == "reset":
             place = asyncio.run(opened.money.place_of(place))
-            gone = money.reset(opened.store, agent, place, who(), ceiling=whole)
+            gone = opened.money.reset(agent, place, who(), ceiling=whole)
             click.echo(f"taken away: {gone}", err=True)
-            for kept in () if whole else money.ceilings(opened.store):
+            for kept in () if whole else opened.money.ceilings():
                 click.echo(f"the ceiling of ${kept:.2f} stays: corral budget reset --all", err=True)
-        for run in opened.money.stopped() if action != "show" else ():
+        for run in opened.inbox.over_budget() if action != "show" else ():
             click.echo(f"run {run} was stopped by a budget; where there is room now: corral resume {run}", err=True)
         settings = opened.settings.load(Path()).budget
-        found = money.standings(opened.store, settings)
-        spent = money.spending(opened.store, settings)
+        found = opened.money.standings(settings)
+        spent = opened.money.spending(settings)
     zone = money.zone_name(settings)
     if as_json:
         click.echo(msgspec.json.encode(_standings(found, spent, zone)).decode())
@@ -134,11 +134,11 @@ def cost(*, by: str, days: int | None, repo: str, as_csv: bool, prometheus: bool
     since = time.time() - days * 86400 if days else 0.0
     with engine() as opened:
         if prometheus:
-            click.echo(money.metrics(opened.store, opened.settings.load(Path()).budget), nl=False)
+            click.echo(opened.money.metrics(opened.settings.load(Path()).budget), nl=False)
             return
         place = str(Path(repo).resolve()) if repo else ""
         settings = opened.settings.load(Path()).budget
-        found = money.overview(opened.store, settings, since=since, repo=place).by(cast("By", by))
+        found = opened.money.overview(settings, since=since, repo=place).by(cast("By", by))
         windows = opened.money.windows(found.accounts)
     rows = [msgspec.to_builtins(row) for row in found.rows]
     if as_json:
@@ -192,7 +192,7 @@ def _plot(found: CostTable, windows: Sequence[QuotaWindow]) -> list[str]:
 def quota(*, as_json: bool) -> None:
     """Show how the limits of agents' accounts stand, as far as agents and providers told, and when they are back."""
     with engine() as opened:
-        found = money.known_quotas(opened.store)
+        found = opened.money.known_quotas()
     if as_json:
         click.echo(msgspec.json.encode([_quota(each) for each in found]).decode())
     elif not found:
@@ -250,7 +250,7 @@ def halt(*, off: bool, as_json: bool) -> int:
     """
     with engine() as opened:
         if off:
-            was = money.unhalt(opened.store)
+            was = opened.money.unhalt()
             click.echo("{}" if as_json else "runs may start again" if was else "nothing was halted")
             return 0
         report = asyncio.run(opened.control.halt(who()))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import time
 from collections.abc import Generator, Mapping
 from types import TracebackType
@@ -105,14 +103,3 @@ def named(heard: Heard, board: Board, text: str) -> str:
 def headline(event: Event, width: int) -> str:
     lines = (words.event_words(event) or "").splitlines()
     return words.one_line(lines[0], width) if lines else ""
-
-
-def display(engine: Engine | None = None, *, quiet: bool) -> Plain:
-    """Choose by where the words go."""
-    if quiet:
-        return Silent()
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        from corral.frontends.cli.terminal import Terminal  # noqa: PLC0415 -- dear to load, and seldom needed
-
-        return Terminal(engine)
-    return Plain(engine)

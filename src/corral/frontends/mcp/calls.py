@@ -11,7 +11,6 @@ from pathlib import Path
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams
 
-from corral.engine.budget import money
 from corral.engine.engine import Engine
 from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import elicitation
@@ -108,7 +107,7 @@ class Call:
         Unless settings say what to do, only a ceiling makes that harmless: without one nothing would ever stop it.
         """
         settings = self.engine.settings.load(Path(run.repo)).budget
-        held = any(each.limit.window == "ceiling" for each in money.standings(self.engine.store, settings))
+        held = any(each.limit.window == "ceiling" for each in self.engine.money.standings(settings))
         warns = settings.mcp_over_budget or ("warn" if held else "refuse")
         if warns != "warn" or entry.about != "budget" or len(entry.choices) < 2:  # a ceiling offers no more
             return False

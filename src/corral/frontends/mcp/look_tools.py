@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from corral.engine import doctor
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template_names
 from corral.engine.views import run_document
@@ -24,7 +23,7 @@ MOST_TASK = 200
 async def status(call: Call, asked: arguments.Standing) -> Told:
     run = call.engine.show(asked.run) if asked.run else None
     waiting = [entry for entry in call.engine.inbox.entries() if run is None or entry.run == run.run]
-    found = await doctor.examine(call.engine)
+    found = await call.engine.examine()
     usable = tuple(agent.name for agent in found.agents if agent.program)
     day, month = money.spent(call.engine)
     preferred = call.engine.settings.load(Path()).defaults.agent or "claude"
@@ -45,7 +44,7 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
 
 
 async def runtimes(call: Call, _: arguments.Nothing) -> Told:
-    found = await doctor.examine(call.engine)
+    found = await call.engine.examine()
     return Told(
         responses.Runtimes(runtimes=found.agents, sandbox=found.sandbox.level, flows=tuple(template_names())),
         words="" if found.ok else "nothing can run here yet: see `remedy`, or `corral doctor`",

@@ -17,7 +17,6 @@ from corral.model.money import Limit, Standing, Window
 
 async def budget(call: Call, asked: arguments.Budget) -> Told:
     """Show limits; set some, or take away those that were set by hand. The ceiling is the person's alone."""
-    store = call.engine.store
     outcome = ""
     if asked.does == "set":
         if not asked.amounts:
@@ -26,22 +25,22 @@ async def budget(call: Call, asked: arguments.Budget) -> Told:
         await call.engine.money.set_limits(limits, call.by)
         outcome = "set: " + ", ".join(f"${usd:g} for each {window}" for window, usd in asked.amounts)
     elif asked.does == "reset":
-        gone = money.reset(store, asked.agent, "", call.by)
+        gone = call.engine.money.reset(asked.agent, "", call.by)
         outcome = f"taken away: {gone}"
     return Told(standing(call.engine, outcome))
 
 
 def spent(engine: Engine) -> tuple[float, float]:
     """Return what was spent today, and this month."""
-    found = money.spending(engine.store, engine.settings.load(Path()).budget)
+    found = engine.money.spending(engine.settings.load(Path()).budget)
     return found["day"][0], found["month"][0]
 
 
 def standing(engine: Engine, outcome: str) -> responses.Money:
     settings = engine.settings.load(Path()).budget
-    limits = money.standings(engine.store, settings)
-    found = money.spending(engine.store, settings)
-    rows = money.overview(engine.store, settings, since=time.time() - 32 * 86400).days.rows
+    limits = engine.money.standings(settings)
+    found = engine.money.spending(settings)
+    rows = engine.money.overview(settings, since=time.time() - 32 * 86400).days.rows
     today = datetime.now(money.zone_of(settings)).date().isoformat()
     return responses.Money(
         daily_tokens=sum(row.tokens for row in rows if row.key == today),

@@ -20,7 +20,6 @@ from mcp.types import (
     TextContent,
 )
 
-from corral import __version__
 from corral.frontends.mcp import prompts, resources, tool_registry
 from corral.frontends.mcp.arguments import Arguments
 from corral.frontends.mcp.calls import Call
@@ -28,6 +27,7 @@ from corral.frontends.mcp.elicitation import InputNeeded
 from corral.frontends.mcp.permissions import Visitor
 from corral.frontends.mcp.stdio_runs import Driving
 from corral.model.errors import BadRequest, CorralError, refusal_of
+from corral.version import __version__
 
 ANSWER_SECONDS = 86_400.0  #: how long a person may think about a question before the client must call anew
 INSTRUCTIONS = (

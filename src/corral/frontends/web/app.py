@@ -11,8 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
-from corral import __version__
-from corral.frontends.web import bodies, login, problems
+from corral.frontends.web import bodies, error_responses, login
 from corral.frontends.web.api import (
     automation,
     conflicts,
@@ -29,25 +28,26 @@ from corral.frontends.web.api import (
 )
 from corral.frontends.web.app_state import Site
 from corral.frontends.web.guard import Guard
-from corral.frontends.web.mcp import PATH
+from corral.frontends.web.mcp import PATH, McpMount
+from corral.version import __version__
 
 STATIC = Path(__file__).parent / "static"
 PAGES = "corral.frontends.web.pages"  #: has a `router`: the page that people look at
 
 
-def create(site: Site) -> FastAPI:
+def create(site: Site, mcp: McpMount) -> FastAPI:
     """Return the application of one running server."""
     app = FastAPI(
         title="corral", version=__version__, openapi_url=None, docs_url=None, redoc_url=None,
         redirect_slashes=False,
     )  # fmt: skip
     app.state.site = site
-    problems.install(app)
+    error_responses.install(app)
     app.include_router(api())
     app.include_router(machine.open_router)
     app.include_router(login.router)
     app.include_router(_pages())
-    app.router.routes.append(Route(PATH, endpoint=site.mcp, include_in_schema=False))
+    app.router.routes.append(Route(PATH, endpoint=mcp, include_in_schema=False))
     if STATIC.is_dir():
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
 

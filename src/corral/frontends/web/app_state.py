@@ -16,7 +16,6 @@ from corral.model import RunPlan
 if TYPE_CHECKING:
     from corral.engine.queue.supervisor import RunSupervisor
     from corral.frontends.web.limits import Limiter
-    from corral.frontends.web.mcp import McpMount
     from corral.frontends.web.running_merges import Landings
     from corral.frontends.web.streams import Hub
 
@@ -43,7 +42,6 @@ class Site(Struct, kw_only=True):
     foreman: RunSupervisor
     limiter: Limiter
     landings: Landings
-    mcp: McpMount
     vet: Callable[[RunPlan], None]  #: refuses a plan that leaves the allowed folders
     login_code: str = ""  #: opens the page once, from the link that is printed at the start
 

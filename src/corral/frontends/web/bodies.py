@@ -11,10 +11,10 @@ from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral import __version__
 from corral.frontends.web.operations import name_operations, without_tuples
 from corral.frontends.web.problems import Problem, Refused
 from corral.model import ENCODER
+from corral.version import __version__
 
 T = TypeVar("T")
 MOST_LEVELS = 100

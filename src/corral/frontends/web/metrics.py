@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from corral import __version__
-from corral.engine.budget import money
 from corral.frontends.web.app_state import Site
+from corral.version import __version__
 
 
 def text(site: Site) -> str:
@@ -26,7 +25,7 @@ def text(site: Site) -> str:
             _gauge("corral_viewers", "Who watches events.", [({}, site.hub.count)]),
             _gauge("corral_events", "Sequence number of the last event.", [({}, engine.history.last_sequence())]),
             _gauge("corral_delivered_total", "Events handed to viewers.", [({}, site.hub.delivered)], kind="counter"),
-            money.metrics(engine.store, engine.settings.load(Path()).budget),
+            engine.money.metrics(engine.settings.load(Path()).budget),
         )
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from corral.engine.engine import Engine
 from corral.frontends.web.problems import Refused
 from corral.model.errors import CorralError
-from corral.model.events import Noted
 from corral.model.merge import MergeRequest
 
 AT_ONCE_SECONDS = 1.0  #: what is over by then needs no screen that follows it
@@ -79,8 +78,7 @@ class Landings:
 
     def _note(self, run: str, words: str) -> None:
         """Write it into the log of the run: so whoever watches hears of it at once."""
-        self._engine.store.note(run, Noted(words), at=time.time())
-        self._engine.store.flush()
+        self._engine.history.note(run, words)
 
     async def close(self) -> None:
         """Leave what goes on as after a crash: the next merge ends or forgets what was begun."""

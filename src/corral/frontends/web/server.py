@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 from msgspec import Struct, structs
 
 from corral.engine.engine import Engine
-from corral.engine.queue.supervisor import RunSupervisor
-from corral.engine.webhooks import Outgoing
 from corral.frontends.web import logs, policy
 from corral.frontends.web.app import create
 from corral.frontends.web.app_state import ServerSettings, Site
@@ -119,7 +118,7 @@ async def _serve(
         hub.hear(heard)
         logs.heard(heard)
 
-    foreman = RunSupervisor(engine, hear, vet, resume=listening.resume)
+    foreman = engine.supervisor(hear, vet, resume=listening.resume)
     foreman.claim(address)
     door = McpMount(engine, foreman)
     site = Site(
@@ -129,19 +128,18 @@ async def _serve(
         foreman=foreman,
         limiter=Limiter(settings.rate_per_second),
         landings=Landings(engine),
-        mcp=door,
         vet=vet,
         login_code=secrets.token_urlsafe(24),
     )
     first = engine.access.first()
-    server = _Server(_config(site, listening))
+    server = _Server(_config(create(site, door), site, listening))
     loop = asyncio.get_running_loop()
     for sent in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(sent, _stop, server, site)
-    works = (hub.keep(), foreman.keep(), Outgoing(engine).keep(), door.keep())
+        loop.add_signal_handler(sent, _stop, server, door)
+    works = (hub.keep(), foreman.keep(), engine.webhooks.keep(), door.keep())
     background = [asyncio.create_task(work) for work in works]
     for task in background:
-        task.add_done_callback(lambda _: _stop(server, site))  # none ends by itself: the store is lost
+        task.add_done_callback(lambda _: _stop(server, door))  # none ends by itself: the store is lost
     bound.listen(2048)
     link = f"{address}/login?token={site.login_code}"
     announce(Announced(address=address, token=first.secret if first else None, link=link))
@@ -157,14 +155,14 @@ async def _serve(
         await asyncio.gather(*background, return_exceptions=True)
 
 
-def _stop(server: uvicorn.Server, site: Site) -> None:
-    site.mcp.served.ending = True
+def _stop(server: uvicorn.Server, door: McpMount) -> None:
+    door.served.ending = True
     server.should_exit = True
 
 
-def _config(site: Site, listening: Listening) -> uvicorn.Config:
+def _config(app: FastAPI, site: Site, listening: Listening) -> uvicorn.Config:
     return uvicorn.Config(
-        create(site),
+        app,
         loop="asyncio",
         http=punctual(site.settings.body_seconds),
         ws="websockets-sansio",

@@ -11,10 +11,9 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from corral.engine.engine import Engine
-from corral.engine.store_changes import ChangeWatch, bell_of
+from corral.engine.engine import ChangeWatch, Engine
 from corral.engine.views.run_document import moment
-from corral.frontends.web.auth import Caller
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import Refused
 from corral.frontends.web.wire import Wire, chunk, message
 from corral.model import OPEN
@@ -168,7 +167,7 @@ class Hub:
 
     async def keep(self) -> None:
         """Tell viewers of what is new, until cancelled."""
-        bell = bell_of(self.engine)
+        bell = self.engine.changes()
         ringing = asyncio.gather(self._ring(bell), self._beat())
         try:
             while True:
@@ -214,7 +213,7 @@ class Hub:
     async def _tell(self) -> None:
         if not self._viewers:
             return
-        self.engine.store.flush()
+        self.engine.flush()
         while found := self.engine.history.log(None, self._last, BATCH):
             self._last = found[-1].stored.seq
             runs: dict[str, list[Told]] = {}

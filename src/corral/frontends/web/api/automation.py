@@ -16,8 +16,9 @@ from corral.engine.queue.triggers import TooMany, occasion
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, Word
 from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Admin, Caller, Reader
+from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import Refused
 from corral.model import Request as RunRequest
 from corral.model import Run

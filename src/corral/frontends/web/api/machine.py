@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
-from corral import __version__
-from corral.engine.doctor import AgentReport, Doctor, examine, list_agents
+from corral.engine.doctor import AgentReport, Doctor
 from corral.frontends.web import metrics
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.bodies import OPEN, answer, gives
 from corral.model.errors import CorralError
+from corral.version import __version__
 
 router = APIRouter(tags=["machine"])
 open_router = APIRouter(tags=["machine"])  #: without a token: they say nothing that is anybody's
@@ -31,13 +31,13 @@ class Health(Struct, frozen=True, kw_only=True):
 @router.get("/agents", responses=gives(list[AgentReport]))
 async def agents(site: Here, _: Reader) -> Response:
     """List the agents that can be asked for, and what is known about them."""
-    return answer(await list_agents(site.engine))
+    return answer(await site.engine.list_agents())
 
 
 @router.get("/doctor", responses=gives(Doctor))
 async def doctor(site: Here, _: Reader) -> Response:
     """Say what can run here, and how to mend what cannot."""
-    return answer(await examine(site.engine))
+    return answer(await site.engine.examine())
 
 
 @router.get("/health", responses=gives(Health))

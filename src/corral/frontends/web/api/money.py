@@ -148,7 +148,7 @@ async def set_budget(request: Request, site: Here, caller: Admin) -> Response:
 @router.delete("/budget", responses=gives(BudgetShown))
 async def reset_budget(site: Here, caller: Admin, *, ceiling: bool = False) -> Response:
     """Take away what was set; the ceiling only if asked."""
-    money.reset(site.engine.store, "", "", caller.by, ceiling=ceiling)
+    site.engine.money.reset("", "", caller.by, ceiling=ceiling)
     return answer(_budget(site))
 
 
@@ -162,7 +162,7 @@ async def cost(
 ) -> Response:
     """Show what attempts cost, by agent, model, day, repository or kind of task."""
     since = time.time() - days * 86_400 if days else 0.0
-    found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
+    found = site.engine.money.overview(_settings(site), since=since, repo=repo)
     table = found.by(by)
     windows = site.engine.money.windows(table.accounts) if table.notional_usd else None
     return answer(_shown(table, windows))
@@ -177,7 +177,7 @@ async def cost_overview(
 ) -> Response:
     """Show what was spent by day and by every other dimension, and how all limits stand, in one answer."""
     since = time.time() - days * 86_400 if days else 0.0
-    found = money.overview(site.engine.store, _settings(site), since=since, repo=repo)
+    found = site.engine.money.overview(_settings(site), since=since, repo=repo)
     return answer(
         OverviewShown(
             budget=BudgetShown(
@@ -196,7 +196,7 @@ async def cost_overview(
 @router.get("/quota", responses=gives(list[QuotaShown]))
 async def quota(site: Here, _: Reader) -> Response:
     """Show which agents ran into limits of their accounts, and when they are back."""
-    return answer([_quota(each) for each in money.known_quotas(site.engine.store)])
+    return answer([_quota(each) for each in site.engine.money.known_quotas()])
 
 
 @router.post("/halt", responses=gives(HaltReport))
@@ -208,7 +208,7 @@ async def halt(site: Here, caller: Admin) -> Response:
 @router.delete("/halt", status_code=204)
 async def unhalt(site: Here, _: Admin) -> Response:
     """Let runs start again."""
-    money.unhalt(site.engine.store)
+    site.engine.money.unhalt()
     return Response(status_code=204)
 
 
@@ -250,9 +250,9 @@ def _settings(site: Site) -> money.Budget:
 
 def _budget(site: Site) -> BudgetShown:
     settings = _settings(site)
-    spent = money.spending(site.engine.store, settings)
+    spent = site.engine.money.spending(settings)
     sums = {window: Spent(spent=paid, reserved=held) for window, (paid, held) in spent.items()}
-    limits = [_limit(each) for each in money.standings(site.engine.store, settings)]
+    limits = [_limit(each) for each in site.engine.money.standings(settings)]
     return BudgetShown(zone=money.zone_name(settings), day=sums["day"], month=sums["month"], limits=limits)
 
 

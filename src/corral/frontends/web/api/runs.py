@@ -13,8 +13,9 @@ from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.rows import summary
 from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Caller, Reader, Runner
+from corral.frontends.web.auth import Reader, Runner
 from corral.frontends.web.bodies import answer, body, gives, takes
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import Refused
 from corral.model import Run, RunPlan, Status
 from corral.model.server import RunFilter, RunPage, Ticket

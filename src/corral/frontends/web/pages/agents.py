@@ -6,7 +6,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.doctor import examine
 from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
@@ -23,7 +22,7 @@ async def agents(request: Request, caller: Reader) -> Response:
 @router.get("/agents/found")
 async def found(request: Request, site: Here, caller: Reader) -> Response:
     """Ask every program for its version, as `corral doctor` does."""
-    report = await examine(site.engine)
+    report = await site.engine.examine()
     there = [agent for agent in report.agents if agent.program]
     return frame.show(
         request, caller, "_agents.html",

@@ -10,7 +10,6 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.views import changes
 from corral.engine.views.changes import ChangedFile, Looked
 from corral.engine.views.compare import Compared, Comparison
 from corral.frontends.web.app_state import Here, Site
@@ -127,7 +126,7 @@ async def _files(site: Site, run: str, attempts: list[str]) -> list[Both]:
     offers: dict[str, dict[str, Offer]] = {}
     for attempt in attempts:
         looked = Looked(run=run, attempt=attempt)
-        change = await changes.change(site.engine, looked)
+        change = await site.engine.work.change(looked)
         for row in diff_html.rows(looked, change.files if change else ()):
             value = f"{attempt}:{row.file.path}"
             offers.setdefault(row.file.path, {})[attempt] = Offer(

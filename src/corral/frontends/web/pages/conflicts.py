@@ -12,7 +12,6 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.doctor import list_agents
 from corral.frontends.web import policy
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, form
@@ -73,7 +72,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader, into: Nam
         except CorralError as error:
             trouble = error
     files = found.conflicts[:MOST_FILES] if found else ()
-    agents = [each.name for each in await list_agents(site.engine, strict=False) if each.program]
+    agents = [each.name for each in await site.engine.list_agents(strict=False) if each.program]
     return frame.show(
         request, caller, "conflicts.html",
         run=document, conflicts=found, trouble=trouble, agents=agents, settling=_settling(site, document.run),

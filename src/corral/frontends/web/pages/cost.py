@@ -44,9 +44,8 @@ async def cost(
 async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
     """Set a limit of money, or take those away that were set by hand."""
     given = await form(request)
-    store = site.engine.store
     if "reset" in given:
-        money.reset(store, "", "", caller.by)
+        site.engine.money.reset("", "", caller.by)
         return frame.go_to("/cost")
     window, text = WINDOWS.get(given.get("window", "")), given.get("usd", "").strip()
     try:
@@ -63,7 +62,7 @@ async def set_limit(request: Request, site: Here, caller: Admin) -> Response:
 def _values(site: Site, by: By, days: int) -> dict[str, object]:
     settings = site.engine.settings.load(Path()).budget
     since = time.time() - days * 86_400 if days else 0.0
-    found = money.overview(site.engine.store, settings, since=since)
+    found = site.engine.money.overview(settings, since=since)
     table = found.by(by)
     most = max((row.usd for row in table.rows), default=0.0)
     return {

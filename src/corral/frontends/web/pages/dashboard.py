@@ -78,7 +78,7 @@ def _work(site: Site, line: RunLine) -> Work:
 
 def _today(site: Site) -> Today:
     settings = site.engine.settings.load(Path()).budget
-    spent, reserved = money.spending(site.engine.store, settings)["day"]
-    standings = money.standings(site.engine.store, settings)
+    spent, reserved = site.engine.money.spending(settings)["day"]
+    standings = site.engine.money.standings(settings)
     limits = [each.limit.usd for each in standings if each.limit.window == "day" and not each.limit.agent]
     return Today(spent=spent, reserved=reserved, limit=min(limits, default=None), zone=money.zone_name(settings))

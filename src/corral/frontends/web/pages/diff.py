@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from corral.engine.views import changes
 from corral.engine.views.changes import Fold, Looked
 from corral.frontends.web import policy
 from corral.frontends.web.app_state import Here, Site
@@ -31,7 +30,7 @@ async def diff(  # noqa: PLR0913, PLR0917 -- one for each part of the address
     """The change of an attempt, or what would be merged of the whole run; or how one attempt differs from another."""
     document = site.engine.show(run)
     looked = _looked(site, run, attempt, against)
-    change = await changes.change(site.engine, looked) if any(node.attempts for node in document.nodes) else None
+    change = await site.engine.work.change(looked) if any(node.attempts for node in document.nodes) else None
     found = [each for each in change.files if q.lower() in each.path.lower()] if change else []
     first = min(page, max(0, len(found) - 1) // PAGE) * PAGE
     rows = diff_html.rows(looked, found[first : first + PAGE], first)
@@ -49,7 +48,7 @@ async def file(
 ) -> Response:
     """The lines of one file."""
     looked = _looked(site, run, attempt, against)
-    change = await changes.file(site.engine, looked, *_names(request))
+    change = await site.engine.work.changed_file(looked, *_names(request))
     lines = await asyncio.to_thread(diff_html.laid, looked, change)
     return frame.show(
         request, caller, "_file.html", change=change, lines=lines, notes=diff_html.rows(looked, [change.file])[0].notes
@@ -65,7 +64,7 @@ async def lines(  # noqa: PLR0913, PLR0917
     looked = _looked(site, run, attempt, against)
     names = _names(request)
     now = min(count, diff_html.MOST_FOLD)
-    change = await changes.lines(site.engine, looked, names, Fold(old=at, new=to, count=now))
+    change = await site.engine.work.folded_lines(looked, names, Fold(old=at, new=to, count=now))
     left = Fold(old=at + now, new=to + now, count=count - now) if count > now else None
     return HTMLResponse(await asyncio.to_thread(diff_html.opened, looked, change, left))
 

@@ -11,11 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from corral import __version__
 from corral.engine.tokens import csrf_of
 from corral.frontends.web.app_state import site_of
-from corral.frontends.web.auth import Caller
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import text
+from corral.version import __version__
 
 HERE = Path(__file__).parent.parent
 STATIC = HERE / "static"

@@ -40,9 +40,9 @@ def _agents(site: Site, entries: list[Entry]) -> dict[str, str]:
     """Return who made each attempt that can be chosen, as its button says it."""
     runs = dict.fromkeys(entry.run for entry in entries if entry.about == "choice")
     return {
-        each.attempt.id: f"{each.attempt.agent} #{each.attempt.id.rpartition('-')[2]}"
+        each.id: f"{each.agent} #{each.id.rpartition('-')[2]}"
         for run in runs
-        for each in site.engine.store.attempts(run)
+        for each in site.engine.history.attempts(run)
     }
 
 
@@ -51,7 +51,7 @@ def _values(site: Site, given: Entry | None = None) -> dict[str, object]:
     entries = site.engine.inbox.entries()
     return {
         "entries": entries,
-        "tasks": {entry.run: site.engine.store.run(entry.run).plan.flow.title for entry in entries},
+        "tasks": {entry.run: site.engine.history.flow_of(entry.run).title for entry in entries},
         "agents": _agents(site, entries),
         "answered": [entry for entry in whole if not entry.open][:ANSWERED_MOST],
         "given": given,

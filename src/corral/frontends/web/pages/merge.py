@@ -12,8 +12,6 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.merge import undo_preview
-from corral.engine.views import changes
 from corral.engine.views.changes import Looked
 from corral.frontends.web import policy
 from corral.frontends.web.app_state import Here, Site
@@ -56,7 +54,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader) -> Respon
     landing = site.landings.of(document.run)
     if landing and not landing.over:
         return frame.show(request, caller, "merge_going.html", run=document, landing=landing)
-    undoing = await undo_preview.undoing(site.engine.store, document.run) if document.merge.status == "merged" else None
+    undoing = await site.engine.merges.undo_preview(document.run) if document.merge.status == "merged" else None
     values = (
         {"preview": None, "trouble": None} if undoing else await _values(site, document, dict(request.query_params))
     )
@@ -65,7 +63,7 @@ async def look(run: str, request: Request, site: Here, caller: Reader) -> Respon
         request, caller, "merge.html", run=document, landing=landing, undoing=undoing, ways=WAYS, wanted=wanted,
         **values,
         kept=[pair for pair in request.query_params.items() if pair[1] and PARTS.fullmatch(pair[0])],
-        target=site.engine.store.run(document.run).plan.into or "",
+        target=site.engine.merges.target(document.run) or "",
     )  # fmt: skip
 
 
@@ -162,7 +160,7 @@ async def _whole(site: Site, request: MergeRequest) -> MergeRequest:
     """Take with a file that was renamed also that its old name is gone."""
     more: list[Take] = []
     for who in {each.who for each in request.take}:
-        change = await changes.change(site.engine, Looked(run=request.run, attempt=who))
+        change = await site.engine.work.change(Looked(run=request.run, attempt=who))
         renamed = {each.path: each.old_path for each in change.files if each.kind == "renamed"} if change else {}
         whole = [each.path for each in request.take if each.who == who and not each.hunks]
         more += [Take(renamed[path], who) for path in whole if path in renamed]

@@ -8,7 +8,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.doctor import list_agents
 from corral.frontends.web.api.bodies import Submission
 from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import Here
@@ -22,7 +21,7 @@ Strategy = Literal["single", "multi", "parallel", "race", "auto"]
 
 @router.get("/new")
 async def ask(request: Request, site: Here, caller: Reader) -> Response:
-    agents = [agent for agent in await list_agents(site.engine, strict=False) if agent.program]
+    agents = [agent for agent in await site.engine.list_agents(strict=False) if agent.program]
     usual = site.engine.settings.load(site.settings.roots[0]).defaults.agent
     return frame.show(request, caller, "new.html", agents=agents, roots=site.settings.roots, usual=usual)
 

@@ -11,13 +11,14 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from corral.engine.views import log_pages, run_page
+from corral.engine.views import log_pages
 from corral.engine.views.run_page import View
 from corral.frontends.web.api.inbox import settle
 from corral.frontends.web.api.rows import EventPage
 from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Caller, Reader, Runner, form
+from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.bodies import answer
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame, run_actions
 from corral.frontends.web.pages import text as words
 from corral.frontends.web.streams import told
@@ -55,7 +56,7 @@ async def part(request: Request, run: str, site: Here, caller: Reader, attempt: 
 
 
 async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str) -> dict[str, Any]:
-    view = run_page.view(site.engine, run)
+    view = site.engine.history.view(run)
     await site.engine.merges.told(view.run)
     chosen = _chosen(view, attempt, node)
     record = view.attempts[chosen.attempt.id] if chosen.attempt else None
@@ -65,7 +66,7 @@ async def _values(site: Site, caller: Caller, run: str, attempt: str, node: str)
         "run": view.run,
         "chosen": chosen,
         "record": record,
-        "files": await run_page.files(engine, view, chosen.attempt.id) if chosen.attempt else (),
+        "files": await engine.history.changed_files(view, chosen.attempt.id) if chosen.attempt else (),
         "next": run_actions.next_step(view),
         "acts": run_actions.acts(view, may_run=caller.token.may("run")),
         "links": run_actions.links(view),
@@ -125,7 +126,7 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
     """Lines of the log as the events they are; `next` goes on in the same direction, 0: there is no more."""
     name = site.engine.find(run)
     wanted = log_pages.LogWish(before=before, after=after, attempt=attempt, kind=kind, words=q)
-    found = log_pages.page(site.engine, name, wanted)
+    found = site.engine.history.log_page(name, wanted)
     events = [msgspec.Raw(told(each).body) for each in found.lines]
     return answer(EventPage(run=name, events=events, next=found.next or 0))
 
@@ -133,7 +134,7 @@ async def log_lines(  # noqa: PLR0913, PLR0917 -- one for each way to narrow it
 @router.get("/runs/{run}/attempts/{attempt}/{what}")
 async def read(run: str, attempt: str, what: str, site: Here, _: Reader) -> Response:
     """A long text of an attempt: what it was told, the summary it goes on from, its receipt."""
-    view = run_page.view(site.engine, run)
+    view = site.engine.history.view(run)
     if attempt not in view.attempts:
         raise NotFound(f"run {view.run.run} has no attempt `{attempt}`")
     match what:

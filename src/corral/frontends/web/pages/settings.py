@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.budget import money
 from corral.engine.tokens import Secret
 from corral.frontends.web.app_state import Here, Site
-from corral.frontends.web.auth import Admin, Caller, Reader, form
+from corral.frontends.web.auth import Admin, Reader, form
+from corral.frontends.web.caller import Caller
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
 from corral.model.server import SCOPES, WebhookRecord
@@ -56,7 +56,7 @@ async def queue(request: Request, site: Here, caller: Admin) -> Response:
 async def halt(request: Request, site: Here, caller: Admin) -> Response:
     """Stop every run now and let none start, or let them start again."""
     if site.engine.money.halted():
-        money.unhalt(site.engine.store)
+        site.engine.money.unhalt()
     else:
         site.engine.money.halt(caller.by)
     return _shown(request, site, caller)

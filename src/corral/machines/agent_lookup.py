@@ -1,30 +1,64 @@
-"""Accounts of an agent on this machine: the usual one, and an agent signed in with one of them."""
+"""An agent looked up on this machine: its settings, its program, and the account that it works on."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from corral import agents
-from corral.model.agent_api import AccountProfile
+from corral.agents import Agent
+from corral.config.paths import is_file
+from corral.config.settings import Config
+from corral.machines.resolved_agent import ResolvedAgent, login_file
+from corral.model.agent_api import AccountProfile, AgentProfile
 from corral.model.errors import BadRequest
 
-if TYPE_CHECKING:
-    from corral.machines.resolved_agent import ResolvedAgent
+PYTHONS = (".venv", "venv", "apps/backend/.venv", "apps/backend/venv")
 
 
-def usual(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
+def resolve_agent(name: str, config: Config, account: str | None = None) -> ResolvedAgent:
+    """Dress an agent: who it is, which variables it is given, and on which account it works."""
+    if f"agents.{name}" in config.untrusted:
+        raise config.refusal(f"agents.{name}", f"the agent `{name}` comes from a file you have not trusted")
+    agent, profile = placed(name, config)
+    facts = agent.facts
+    passed = {key: os.environ[key] for key in (*facts.keys, *facts.address, *profile.env) if key in os.environ}
+    env = {**passed, **profile.settings}
+    dressed = ResolvedAgent(name, agent, profile, env, config.hooks, config.mcp, config.budget)
+    named = account or _usual(dressed, config.accounts)
+    return _signed_in(dressed, config.accounts, named) if named else dressed
+
+
+def placed(name: str, config: Config) -> tuple[Agent, AgentProfile]:
+    """Return an agent and its settings; of one that lies in a folder of its own, the interpreter is looked up there."""
+    agent = agents.find(name, config.agents)
+    profile = config.agents.get(name, AgentProfile())
+    variable = agent.facts.place
+    named = profile.program or os.environ.get(variable, "") if variable else ""
+    if not named:
+        return agent, profile
+    folder = Path(profile.folder or ".").joinpath(Path(named).expanduser()).absolute()
+    if is_file(folder):
+        return agent, profile
+    for python in (folder / part / "bin" / "python" for part in PYTHONS):
+        if os.access(python, os.X_OK):
+            profile = structs.replace(profile, program=str(python))
+            return agents.find(name, {name: profile}), profile
+    missing = structs.replace(profile, program=str(folder / ".venv" / "bin" / "python"))
+    return agents.find(name, {name: missing}), missing
+
+
+def _usual(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile]) -> str | None:
     """Return the account that is used where none is asked for; None: whatever the agent is logged in with."""
     if dressed.profile.account or not dressed.profile.rotate:
         return dressed.profile.account
     return next((name for name, account in accounts.items() if _fits(account, dressed)), None)
 
 
-def signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
+def _signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], name: str) -> ResolvedAgent:
     """Give an agent one of its accounts: that key or that login, and no other."""
     account = accounts.get(name)
     if account is None or not _fits(account, dressed):
@@ -48,12 +82,6 @@ def signed_in(dressed: ResolvedAgent, accounts: Mapping[str, AccountProfile], na
         login=_folder(account, name, facts.login),
         others=(*names[place + 1 :], *names[:place]) if profile.rotate else (),
     )
-
-
-def login_file(folder: Path, name: str) -> Path | None:
-    """Find what a login leaves: below a folder that is a home, or in one that is the agent's own."""
-    places = (folder / name, folder / Path(name).name)
-    return next((place for place in places if place.is_file()), None)
 
 
 def _fits(account: AccountProfile, dressed: ResolvedAgent) -> bool:

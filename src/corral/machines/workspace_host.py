@@ -1,0 +1,198 @@
+"""The workspaces and boxes of one attempt on this machine: made, set up, held against its scope."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from corral.machines import scope, shell
+from corral.machines.boxes import Boxes
+from corral.machines.logs import Log, Tail
+from corral.machines.network import Network
+from corral.machines.scope import Fitted
+from corral.machines.shell import Kept
+from corral.model import Level, Net, RunPlan, TestOrder
+from corral.model.errors import SetupFailed
+from corral.model.flow import Task
+from corral.rules.text.redact import Redactor, likely
+from corral.world.git import object_cache
+from corral.world.git.repository import Repository
+from corral.world.locks import locked
+from corral.world.process import Limits
+from corral.world.sandbox.confine import agent_owner, own_processes
+from corral.world.sandbox.outside_links import dangerous_links
+from corral.world.sandbox.scope_paths import Machine
+from corral.world.workspace import checkout as workspace
+from corral.world.workspace import package_caches
+from corral.world.workspace.checkout import Loan, Workspace
+
+IDLE_SECONDS = 3600.0
+ROOM_BYTES = 64 << 20  #: free on a disk that is not full
+
+
+def _unsaid(_: str) -> None:
+    """Say nothing."""
+
+
+class WorkspaceHost:
+    """The workspaces and boxes of one attempt on this machine."""
+
+    def __init__(self, plan: RunPlan, task: Task, repository: Repository, state: Path, attempt: str) -> None:
+        self.plan, self.task, self.repository, self.state, self.attempt = plan, task, repository, state, attempt
+        self.base = plan.base  #: the commit the attempt starts from
+        self.stop = asyncio.Event()
+        self.level: Level = plan.level
+        self.logs = state / "logs" / attempt
+        self.owner = agent_owner(attempt) if self.level != "none" else None
+        self.logins: list[str] = []
+        self.boxes = Boxes(self.level, attempt, self.stop)
+        self.redactor = Redactor(likely(os.environ))
+        self.snapping = asyncio.Lock()
+        self.order: TestOrder | None = None  #: which tests its checks run; None: all
+
+    def beside(self, name: str, time_limit_seconds: float | None = None) -> WorkspaceHost:
+        """Return a host for checks that run beside this one's, as another user: the end of one is not the other's."""
+        task = self.task
+        if time_limit_seconds is not None:
+            task = structs.replace(task, timeout_seconds=time_limit_seconds)
+        other = WorkspaceHost(self.plan, task, self.repository, self.state, beside_name(self.attempt, name))
+        other.base, other.stop, other.logs, other.redactor = self.base, self.stop, self.logs, self.redactor
+        other.boxes = Boxes(self.level, other.attempt, self.stop)
+        other.boxes.fitted = self.boxes.fitted
+        return other
+
+    # --- the workspace
+
+    @contextlib.asynccontextmanager
+    async def with_cache(self, folder: Path) -> AsyncGenerator[None]:
+        """Have the project's package caches at hand, for setup, agent and checks."""
+        private = folder.with_name(f"{folder.name}-cache")
+        async with package_caches.lent(self.state, self.repository.git_dir, private, self.owner) as self.boxes.cache:
+            try:
+                yield
+            finally:
+                await workspace.remove(private)
+
+    async def make(
+        self, folder: Path, commit: str | None, *, needs: Sequence[str] = (), say: Callable[[str], None] = _unsaid
+    ) -> Workspace:
+        """Make a workspace ready: checked out, ignored files copied, set up. What was half made before goes first.
+
+        It sees what the commit and its `needs` reach, and no other git object.
+        """
+        await workspace.remove(folder)
+        workspace.close_to_others(folder.parent)
+        for name in ("home", "out", "tmp"):
+            (folder / name).mkdir(parents=True, mode=0o700)
+            if self.owner:
+                os.chown(folder / name, self.owner.uid, self.owner.gid)
+        loan = Loan(self.state / "objects", folder / "objects", say)
+        commits = [commit, *needs] if commit else []
+        made = await workspace.make(self.repository, commits, folder / "work", self.attempt, self.owner, loan)
+        person, address = await self.repository.identity()  # for repositories that an agent makes itself
+        settings = f"[user]\n\tname = {_quoted(person)}\n\temail = {_quoted(address)}\n"
+        workspace.write_below(folder / "home", ".gitconfig", io.BytesIO(settings.encode()), self.owner)
+        await workspace.copy_ignored(self.repository, self.plan.setup.copy, made.tree, self.owner)
+        if self.plan.setup.command:
+            await self._set_up(made, folder, self.plan.setup.command)
+        return made
+
+    async def lend(self, folder: Path, commit: str) -> None:
+        """Let a workspace see what one more commit reaches: work that was handed to its agent."""
+        await object_cache.lend(self.repository, [commit], self.state / "objects", folder / "objects" / "0")
+
+    async def network(self, net: Net) -> Network:
+        """Connect a box that is not an agent's: to what the list names, and to no provider."""
+        network = Network(self.level, net, _untold, whole=True)
+        await network.allow()
+        return network
+
+    async def fit(self, made: Workspace, fitted: Fitted) -> list[str]:
+        """Hold the scope against the workspace; return what a person should know of it."""
+        checkout = self.repository.folder if (self.repository.folder / ".git").exists() else None
+        machine = Machine(tree=made.tree, state=self.state, checkout=checkout)
+        self.boxes.fitted = await scope.fit(fitted, machine)
+        resolved = self.boxes.fitted.resolved
+        for folder in resolved.missing:
+            workspace.make_below(made.tree, folder, self.owner)
+        if hidden := self.hidden(made):
+            await self.boxes.aside(
+                workspace.leave_alone(hidden), self.boxes.box(made, made.tree.parent), "be hidden from git"
+            )
+        notes: list[str] = []
+        if self.plan.setup.command or self.plan.setup.copy:  # our own checkout holds none
+            found = await asyncio.to_thread(dangerous_links, made.tree)
+            notes = [f"{each.path.relative_to(made.tree)} was a {each.kind}: it is none any more" for each in found]
+        return [*notes, *resolved.notes]
+
+    async def fit_again(self, agent: str) -> None:
+        """Have an agent's scope at hand where it does not work any more: after a crash, and for its checks."""
+        folder = self.repository.folder
+        machine = Machine(tree=folder, state=self.state, checkout=folder if (folder / ".git").exists() else None)
+        fitted = scope.of_agent(self.plan.scopes, agent, self.plan.ignore)
+        self.boxes.fitted = await scope.fit(fitted, machine)
+
+    @property
+    def disk_has_room(self) -> bool:
+        """Tell whether a box that found no space can have found that only in its own folders that are memory."""
+        about = os.statvfs(self.state)
+        return own_processes(self.level) and about.f_bavail * about.f_frsize > ROOM_BYTES
+
+    def hidden(self, made: Workspace) -> list[str]:
+        """Return what of the workspace the agent's box covers up."""
+        masks = self.boxes.fitted.resolved.masks if own_processes(self.level) else ()
+        return [str(mask.path.relative_to(made.tree)) for mask in masks if mask.mode == "hidden"]
+
+    async def take_over(self, folder: Path) -> Workspace:
+        """Go on in the workspace that an earlier attempt left: it belongs to this one's user now."""
+        if self.owner:
+            for name in ("work", "home", "out", "tmp"):
+                await workspace.give(folder / name, self.owner)
+        return workspace.made_before(folder / "work")
+
+    async def _set_up(self, made: Workspace, folder: Path, command: str) -> None:
+        tail = Tail()
+        network = await self.network(self.plan.setup.net)
+        box = self.boxes.box(made, folder, network=network)
+        log = Log(self.logs / "setup.log")
+        ended = await shell.run(self.boxes, self.redactor, command, box, Limits(), Kept(log, tail, network))
+        if ended.code != 0 or ended.why != "exited":
+            words = tail.text().strip().splitlines()
+            raise SetupFailed(f"setup `{command}` ended with {ended.code}" + (f": {words[-1]}" if words else ""))
+
+    def keep(self, name: str, content: str | bytes) -> Path:
+        """Keep something beside the attempt's logs, without secrets; return where."""
+        self.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data = content.encode(errors="replace") if isinstance(content, str) else content
+        (self.logs / name).write_bytes(self.redactor.data(data))
+        return self.logs / name
+
+    def siblings(self) -> tuple[Path, ...]:
+        """Return the workspaces in which nobody can be at work: nothing was made in them for long."""
+        folder = self.state / "workspaces"
+        old = time.time() - IDLE_SECONDS
+        return tuple(each for each in sorted(folder.glob("*")) if each.stat().st_mtime < old)
+
+    def repository_lock(self) -> contextlib.AbstractAsyncContextManager[int]:
+        """Hold while refs of the repository are written: git's own locks fail instead of waiting."""
+        name = str(self.repository.git_dir).strip("/").replace("/", "-")[-200:]
+        return locked(self.state / "locks" / name)
+
+
+def beside_name(attempt: str, name: str) -> str:
+    return f"{attempt}-{name}"
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
+
+
+def _untold(host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
+    """Tell nobody: what a check asks for is its own affair."""

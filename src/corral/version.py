@@ -1,0 +1,3 @@
+"""The version of this package, for all who tell it."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,34 @@
+"""What modules may know of each other, beyond the contracts of import-linter."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.house.import_graph import SOURCE, cycles, import_graph, single_importers
+
+MOST_ALONE = 250  #: modules that only one other imports; the aim is 90
+
+
+def test_no_modules_import_each_other_in_a_circle_not_even_for_types() -> None:
+    assert cycles(import_graph()) == []
+
+
+def test_a_circle_would_be_found() -> None:
+    graph = {"a": frozenset({"b"}), "b": frozenset({"c"}), "c": frozenset({"a", "d"}), "d": frozenset[str]()}
+    assert cycles(graph) == [["a", "b", "c"]]
+
+
+def test_front_ends_reach_stored_data_through_the_engine_alone() -> None:
+    reached = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted((SOURCE / "corral" / "frontends").glob("**/*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("store", "_store", "_context")
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]  # fmt: skip
+    assert reached == []
+
+
+def test_modules_with_a_single_importer_become_no_more() -> None:
+    alone = [name for name in single_importers(import_graph()) if not name.endswith("__main__")]
+    assert len(alone) <= MOST_ALONE, "\n".join(alone)
