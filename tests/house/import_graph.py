@@ -27,7 +27,7 @@ def _imported(text: str, known: Mapping[str, Path]) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module in known:
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module in known:
             for each in node.names:
                 whole = f"{node.module}.{each.name}"
                 yield whole if whole in known else node.module
