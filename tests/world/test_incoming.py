@@ -14,13 +14,15 @@ import pytest
 
 from corral.model.errors import GitTrouble
 from corral.world.git import collect
-from corral.world.git.incoming_objects import BY_OFFSET, MOST_PARENTS, read_pack
+from corral.world.git.incoming_objects import MOST_OBJECTS
+from corral.world.git.pack_index import BY_OFFSET, COMMIT, TREE, read_pack
 from corral.world.git.repository import Repository
+from corral.world.git.tree_sizes import MOST_FOLDERS, MOST_PARENTS
 from tests.rig.repository import GIT_ENV, Repo
 
-#: Takes a bundle over in a process of its own, whose children's memory is known: prints the error and the largest.
+#: Takes a bundle over in a process of its own: prints the error, and the most memory that it or a child of it had.
 TAKES = """
-import asyncio, json, resource, sys
+import asyncio, json, re, resource, sys
 from pathlib import Path
 from corral.model.errors import CorralError
 from corral.world.git import collect
@@ -36,7 +38,8 @@ try:
     asyncio.run(take())
 except CorralError as error:
     told = str(error)
-print(json.dumps([told, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
+own = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+print(json.dumps([told, max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) >> 10]))
 """
 MOST_MB, MOST_SECONDS = 512, 200.0  # loose: the machine may be busy
 
@@ -104,6 +107,37 @@ def base_bomb(theirs: Repo) -> str:
     return committed(theirs, inner)
 
 
+def wide_bomb(theirs: Repo) -> str:
+    """Name one folder very often in the next, and that one in the next: few trees, each with many rows."""
+    inner = tree(theirs, ("100644", "f", stored(theirs, "blob", b"x\n")))
+    for _ in range(3):
+        inner = tree(theirs, *[("40000", f"d{n:06}", inner) for n in range(50_000)])
+    return committed(theirs, inner)
+
+
+def beyond_numbers(theirs: Repo) -> str:
+    """Name more paths than a floating point number can count."""
+    inner = tree(theirs, ("100644", "f", stored(theirs, "blob", b"x\n")))
+    for _ in range(350):
+        inner = _loose(theirs, "tree", b"".join(b"40000 %d\0" % n + bytes.fromhex(inner) for n in range(10)))
+    return committed(theirs, inner)
+
+
+def many_folders(theirs: Repo) -> str:
+    """Name the same thousand folders in many trees: what is kept of each row would fill the memory."""
+    blob = bytes.fromhex(stored(theirs, "blob", b"x\n"))
+    below = [_loose(theirs, "tree", b"100644 f%04d\0" % n + blob) for n in range(1001)]
+    rows = b"".join(b"40000 d%04d\0" % n + bytes.fromhex(each) for n, each in enumerate(below))
+    wide = MOST_FOLDERS // len(below) + 1
+    trees = [_loose(theirs, "tree", rows + b"100644 z%04d\0" % n + blob) for n in range(wide)]
+    # Each a commit's own: none of them has too many paths.
+    who, parent = "Person <person@example.org> 1700000000 +0000", theirs.head
+    for each in trees:
+        words = f"tree {each}\nparent {parent}\nauthor {who}\ncommitter {who}\n\nx\n"
+        parent = _loose(theirs, "commit", words.encode())
+    return parent
+
+
 def nested(theirs: Repo) -> str:
     inner = tree(theirs, ("100644", "f", stored(theirs, "blob", b"x\n")))
     for _ in range(2500):
@@ -152,6 +186,9 @@ def submodule(words: str) -> Callable[[Repo], str]:
 HOSTILE: dict[str, tuple[Callable[[Repo], str], str]] = {
     "tree bomb": (tree_bomb, "paths, more than"),
     "bomb of the base's trees": (base_bomb, "paths, more than"),
+    "wide folders": (wide_bomb, "paths, more than"),
+    "more paths than a number holds": (beyond_numbers, "paths, more than"),
+    "many trees of many folders": (many_folders, "1,000,000 folders"),
     "nested": (nested, "a path of"),
     "many parents": (many_parents, "a commit object of more than"),
     "some parents": (some_parents, "parents"),
@@ -258,6 +295,13 @@ def test_objects_that_swell_when_they_are_unpacked_are_refused(repo: Repo, tmp_p
     assert taken(repo, file, repo.head)
 
 
+def test_a_bundle_of_too_many_objects_is_refused_before_it_is_read(repo: Repo, tmp_path: Path) -> None:
+    pack = b"PACK" + (2).to_bytes(4) + (MOST_OBJECTS + 1).to_bytes(4)
+    file = tmp_path / "work.bundle"
+    file.write_bytes(b"# v2 git bundle\n" + b"1" * 40 + b" HEAD\n\n" + pack)
+    assert taken(repo, file, repo.head) == "its work holds 2,000,001 objects, more than 2,000,000: it is not taken"
+
+
 def test_a_commit_that_an_agent_was_not_given_is_not_its_result(repo: Repo, theirs: Repo) -> None:
     base = repo.head
     repo.git("checkout", "--quiet", "-b", "private")
@@ -323,7 +367,12 @@ def test_the_kinds_of_objects_are_read_from_a_pack(repo: Repo) -> None:
         repo.commit({"a.txt": "".join(f"{line}\n" for line in range(200 + number))})
     repo.git("repack", "--quiet", "-ad")
     (index,) = (repo.folder / ".git" / "objects" / "pack").glob("*.idx")
-    names = {1: "commit", 2: "tree", 3: "blob"}
     listed = repo.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)")
-    found = {name: names[kind] for name, kind in read_pack(index, 20).kinds.items()}
-    assert found == dict(line.split() for line in listed.splitlines())
+    kinds = dict(line.split() for line in listed.splitlines())
+    found = read_pack(index, 20)
+    assert set(found.of_kind(COMMIT)) == {name for name, kind in kinds.items() if kind == "commit"}
+    assert set(found.of_kind(TREE)) == {name for name, kind in kinds.items() if kind == "tree"}
+    assert found.count == len(kinds)
+    assert all(name in found for name in kinds)
+    assert "0" * 40 not in found
+    assert "f" * 40 not in found

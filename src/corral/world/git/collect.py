@@ -142,6 +142,9 @@ def _pack(bundle: Path) -> int:
     known = kind in (b"# v2 git bundle", b"# v3 git bundle") and not own  # a filtered one is not whole
     if start < 2 or not known or not head.startswith(b"PACK\0\0\0\2", start):
         raise GitTrouble("the workspace's bundle is not of a known kind")
+    if (count := int.from_bytes(head[start + 8 : start + 12])) > incoming_objects.MOST_OBJECTS:
+        most = incoming_objects.MOST_OBJECTS
+        raise GitTrouble(f"its work holds {count:,} objects, more than {most:,}: it is not taken")
     return start
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from corral.model.errors import GitTrouble, OutOfResources
 from corral.world.git import incoming_objects
+from corral.world.git.pack_index import names_of
 from corral.world.git.repository import Repository
 
 MOST_PACKS = 32  #: small packs; git itself folds at 50, when a user's command ends
@@ -41,12 +42,12 @@ async def fold(repository: Repository) -> None:
         incoming_objects.quarantine(repository) as folder,
     ):
         width = 32 if len(small[0].index.stem) > len("pack-") + 40 else 20  # bytes of an id
-        names = {name for pack in small for name in incoming_objects.names_of(pack.index, width)}
+        names = {name for pack in small for name in names_of(pack.index, width)}
         stdin = "".join(f"{name}\n" for name in sorted(names)).encode()
         words = ("pack-objects", "-q", "--window=0", f"{folder}/pack/pack")
         await repository.git(*words, stdin=stdin, env=incoming_objects.environment(folder))
         (made,) = folder.glob("pack/*.idx")
-        if not names <= set(incoming_objects.names_of(made, width)):
+        if not names <= set(names_of(made, width)):
             return
         with incoming_objects.moved_in(repository, folder):
             _settle(small[0].index.parent)
