@@ -85,7 +85,8 @@ def asked(model: ScriptedModel, real: Real, count: int) -> None:
     )
 
 
-@each(*ALL, night=(OPENCODE,))  # by day it does as much in test_toolbox_agents.py
+# By day opencode does as much in test_toolbox_agents.py; qwen is made from gemini, and works in test_conformance.py.
+@each(*ALL, night=(OPENCODE, QWEN))
 @script(
     Turn(text="I look.", sh='ln -s "$PWD" /tmp/here', usage=Usage(input=60, output=7)),  # their tools want whole paths
     Turn(
@@ -118,7 +119,7 @@ def test_it_writes_a_file_and_runs_a_command(corral: Corral, repo: Repo, real: R
     assert bool([event for event in events if event["type"] == "asked" and event["answer"]]) == real.asks_leave
 
 
-@each(GEMINI, COPILOT, CLAUDE, QWEN, night=(COPILOT, QWEN))
+@each(GEMINI, COPILOT, CLAUDE, QWEN, night=(GEMINI, COPILOT, QWEN))
 @script(Turn(text="I try.", sh="echo b > b.txt"), Turn(text="I could not."))
 def test_a_read_only_task_is_refused_what_changes_things(
     corral: Corral, repo: Repo, real: Real, model: ScriptedModel
@@ -133,7 +134,7 @@ def test_a_read_only_task_is_refused_what_changes_things(
     assert model.requests
 
 
-@each(GEMINI, CODEX)
+@each(GEMINI, CODEX, night=(GEMINI,))
 @script(Turn(text="ready", sh=WAITS), Turn(text="First."), Turn(sh="echo b > b.txt"), Turn(text="Did both."))
 def test_it_is_told_more_when_its_turn_ends(corral: Corral, repo: Repo, real: Real, model: ScriptedModel) -> None:
     with corral.going("run", "t", "--repo", repo.folder, "--agent", real.choice, "--json") as run:
@@ -153,7 +154,7 @@ def test_it_is_told_more_when_its_turn_ends(corral: Corral, repo: Repo, real: Re
 
 
 # The box is ended, whoever is in it; that every program can be ended in it: the case `stopped` of test_conformance.py.
-@each(GEMINI, CLAUDE, CODEX)
+@each(GEMINI, CLAUDE, CODEX, night=(GEMINI, CLAUDE))
 @script(Turn(text="I start.", sh="echo half > half.txt"), Turn(hang_seconds=600))
 def test_stopped_in_the_middle_its_work_is_kept_and_nothing_is_left(
     corral: Corral, repo: Repo, real: Real, model: ScriptedModel
@@ -172,7 +173,7 @@ def test_stopped_in_the_middle_its_work_is_kept_and_nothing_is_left(
     assert ended["status"] == "stopped"  # it was asked in its own language, and said so itself
 
 
-@each(*ALL, night=(OPENCODE, QWEN, COPILOT))
+@each(*ALL, night=(GEMINI, OPENCODE, QWEN, COPILOT))
 @script(Turn(status=401, message="invalid api key"))
 def test_a_wrong_key(corral: Corral, repo: Repo, real: Real, model: ScriptedModel) -> None:
     outcome = corral.run(repo, "do it", "--agent", real.choice, "--retries", "0")
@@ -182,7 +183,7 @@ def test_a_wrong_key(corral: Corral, repo: Repo, real: Real, model: ScriptedMode
     assert model.requests
 
 
-@each(OPENCODE, QWEN, COPILOT, CLAUDE, CODEX, night=(OPENCODE, QWEN, COPILOT))
+@each(OPENCODE, QWEN, COPILOT, CLAUDE, CODEX, night=(OPENCODE, QWEN, COPILOT, CLAUDE))
 @script(
     Turn(text="I start.", sh="echo half > half.txt"),
     Turn(hang_seconds=600, times=1, text="And the rest.", sh="echo whole > whole.txt"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.rig.command import PROGRAM
+from tests.rig.preloaded import PRELOADED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,16 +58,17 @@ def console_lines(page: Path) -> list[Line]:
 
 def run(lines: list[Line], folder: Path) -> list[Outcome]:
     """Run the lines in one shell, in an empty home folder, with the installed corral."""
-    home, state, results = folder / "ada", folder / "state", folder / "results"
-    for made in (home, state, results):
+    home, state, results, programs = (folder / name for name in ("ada", "state", "results", "programs"))
+    for made in (home, state, results, programs):
         made.mkdir(parents=True)
+    _provide_command(programs / "corral", lines)
     (home / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@example.org\n[init]\ndefaultBranch = main\n")
     script = "\n".join(
         f"{{ {line.command}\n}} >{results}/{place}.out 2>&1\necho $? >{results}/{place}.code"
         for place, line in enumerate(lines)
     )
     env = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PATH": os.pathsep.join([str(programs), str(PROGRAM.parent), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(home),
         "CORRAL_HOME": str(state),
         "LANG": "C.UTF-8",
@@ -79,6 +83,15 @@ def run(lines: list[Line], folder: Path) -> list[Outcome]:
             os.kill(pid, signal.SIGKILL)
         shell.wait()
     return [_outcome(results, place) for place in range(len(lines))]
+
+
+def _provide_command(place: Path, lines: list[Line]) -> None:
+    """Put the command there: forked for each line, or itself where a page ends its process."""
+    if any(re.search(r"\bkill\b", line.command) for line in lines):
+        place.symlink_to(PROGRAM)
+        return
+    place.write_text(f'#!/bin/sh\nexec {shlex.join(PRELOADED.stand_in(PROGRAM))} "$@"\n')
+    place.chmod(0o755)
 
 
 def _outcome(results: Path, place: int) -> Outcome:

@@ -8,7 +8,9 @@ import json
 import os
 import pkgutil
 import selectors
+import signal
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Iterable
@@ -29,24 +31,27 @@ MORE = {
     "mcp": ("corral.frontends.mcp", "mcp.server.stdio"),
 }
 MOST_BYTES = 1 << 20
+SECONDS = struct.Struct("d")
 STREAMS = 3  #: that come with a request: stdin, stdout, stderr
 
 
 class Forker:
     """Answers requests, each over a connection of its own, until the other side is gone."""
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, used: int) -> None:
         self._listening, self._watched = listening, selectors.DefaultSelector()
         self._watched.register(listening, selectors.EVENT_READ)
         self._watched.register(sys.stdin, selectors.EVENT_READ)
         self._loaded: set[str] = set()
+        self._used, self._used_seconds = used, 0.0  #: processor seconds of what has ended, and where they are written
 
     def serve(self) -> bool:
         """Return True in a process that has been forked for a request, False when there are no more."""
         while True:
             for ready, _ in self._watched.select():
                 if ready.data:
-                    self._report(ready.fd, *ready.data)
+                    report_or_end, process, asker = ready.data
+                    report_or_end(ready.fd, process, asker)
                 elif ready.fileobj is sys.stdin:
                     return False
                 elif self._fork(self._listening.accept()[0]):
@@ -60,33 +65,49 @@ class Forker:
         request = json.loads(body)
         self._load(request["argv"][1:2])
         if not (process := os.fork()):
-            asker.close()
-            self._listening.close()
-            for watched in list(self._watched.get_map().values()):
-                if watched.data:
-                    os.close(watched.fd)
-                    watched.data[1].close()
-            self._watched.close()
+            self._let_go(asker)
             become(request, descriptors)
             return True
         for descriptor in descriptors:
             os.close(descriptor)
         asker.send(json.dumps({"pid": process}).encode())
-        self._watched.register(os.pidfd_open(process), selectors.EVENT_READ, (process, asker))
+        self._watched.register(os.pidfd_open(process), selectors.EVENT_READ, (self._report, process, asker))
+        if request.get("tied"):
+            self._watched.register(asker, selectors.EVENT_READ, (self._end, process, asker))
         return False
+
+    def _let_go(self, asker: socket.socket) -> None:
+        """Close what only the process that forks needs."""
+        for watched in list(self._watched.get_map().values()):
+            if watched.data:
+                watched.data[2].close()
+                if watched.fd == watched.fileobj:
+                    os.close(watched.fd)
+        self._watched.close()
+        self._listening.close()
+        os.close(self._used)
+        asker.close()
 
     def _load(self, command: list[str]) -> None:
         for name in set(command) & set(MORE) - self._loaded:
             load(MORE[name])
             self._loaded.add(name)
 
+    def _end(self, watched: int, process: int, _: socket.socket) -> None:
+        """End a process whose asker is gone before it."""
+        self._watched.unregister(watched)
+        os.kill(process, signal.SIGKILL)
+
     def _report(self, watched: int, process: int, asker: socket.socket) -> None:
         self._watched.unregister(watched)
         os.close(watched)
+        if asker in self._watched.get_map():
+            self._watched.unregister(asker)
         _, status, used = os.wait4(process, 0)
-        code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        self._used_seconds += used.ru_utime + used.ru_stime
+        os.pwrite(self._used, SECONDS.pack(self._used_seconds), 0)
         with contextlib.suppress(OSError):  # who asked did not wait for the end
-            asker.send(json.dumps({"code": code, "processor_seconds": seconds}).encode())
+            asker.send(json.dumps({"code": os.waitstatus_to_exitcode(status)}).encode())
         asker.close()
 
 
@@ -128,8 +149,10 @@ def leave(ending: SystemExit) -> None:
 if __name__ == "__main__":
     from corral.__main__ import main
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever who started the tests ignores
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     load((*(f"corral.frontends.cli.{name}" for name in COMMANDS), *PACKAGES))
-    if Forker(socket.socket(fileno=int(sys.argv[1]))).serve():
+    if Forker(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).serve():
         try:
             main()
         except SystemExit as ending:

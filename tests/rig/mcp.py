@@ -1,4 +1,4 @@
-"""The installed `corral mcp` as a client of the official SDK uses it: a real process, the real protocol."""
+"""The installed `corral mcp` as a client of the official SDK uses it: a process of its own, the real protocol."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,12 +8,14 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
 from tests.rig.command import PROGRAM, Corral
+from tests.rig.preloaded import PRELOADED
 
 MODES = ("auto", "legacy")  #: the newer era of the protocol, and the handshake that older clients know
 
 
 def parameters(corral: Corral) -> StdioServerParameters:
-    return StdioServerParameters(command=str(PROGRAM), args=["mcp"], env=corral.env, cwd=corral.root)
+    command, *words = PRELOADED.stand_in(PROGRAM)
+    return StdioServerParameters(command=command, args=[*words, "mcp"], env=corral.env, cwd=corral.root)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.rig import forker
+from tests.rig import forker, stand_in
 
 #: Variables that Python reads when it starts: with them, and in another language, the command is started as usual.
 READ_AT_START = ("PYTHON", "LC_", "LD_")
@@ -30,12 +30,22 @@ class Preloaded:
     def __init__(self) -> None:
         self._starting = threading.Lock()
         self._address = ""
-        self.processor_seconds = 0.0  #: of commands that have ended: they are not below this process
+        self._used = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as this process
+
+    @property
+    def processor_seconds(self) -> float:
+        """Those of commands that have ended: they are not below this process."""
+        written = os.pread(self._used.fileno(), forker.SECONDS.size, 0)
+        return forker.SECONDS.unpack(written)[0] if written else 0.0
 
     def fits(self, arguments: Sequence[str], env: Mapping[str, str]) -> bool:
         """Return whether a forked process is what a fresh one would be."""
         plain = env.get("LANG") == USUAL_LANGUAGE and not any(name.startswith(READ_AT_START) for name in env)
         return plain and sum(map(len, (*arguments, *env, *env.values()))) <= MOST_WORDS
+
+    def stand_in(self, program: Path) -> list[str]:
+        """Return the words that have a command forked where others start it."""
+        return [sys.executable, "-IS", stand_in.__file__, self._forker(), str(program)]
 
     def ask(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
         """Have a command started with these streams; return where its process id is said, and then its end."""
@@ -52,11 +62,12 @@ class Preloaded:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
                     listening.bind(self._address)
                     listening.listen(100)
-                    program = [sys.executable, "-P", forker.__file__, str(listening.fileno())]
+                    handed = (listening.fileno(), self._used.fileno())
+                    program = [sys.executable, "-P", forker.__file__, *map(str, handed)]
                     env = {"PATH": os.environ["PATH"], "LANG": USUAL_LANGUAGE}
                     # Its own streams are pipes, as its children's will be: Python looks at them once.
                     running = subprocess.Popen(
-                        program, env=env, pass_fds=[listening.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                        program, env=env, pass_fds=handed, stdin=subprocess.PIPE, stdout=subprocess.PIPE
                     )
                 atexit.register(_end, running, folder)
             return self._address
@@ -100,6 +111,5 @@ class ForkedProcess(subprocess.Popen[bytes]):
         if self.returncode is None and select.select([self._asker], [], [], within_seconds)[0]:
             with contextlib.closing(self._asker):
                 ended = json.loads(self._asker.recv(MOST_REPORT))
-            PRELOADED.processor_seconds += ended["processor_seconds"]
             self.returncode = ended["code"]
         return self.returncode
