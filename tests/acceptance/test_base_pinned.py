@@ -9,6 +9,7 @@ import pytest
 from tests.rig.command import Corral
 from tests.rig.flows import doer, nodes, statuses, write
 from tests.rig.repository import Repo
+from tests.rig.tries import tries
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -96,7 +97,7 @@ def test_gc_at_any_moment_loses_nothing(corral: Corral) -> None:
     flow += '  after: {task: "DO: wc -l all.txt > count.txt", needs: [both, n4]}\n'
     file = write(corral, flow)
     moments = 0
-    while moments < 50:
+    while moments < tries(20):
         with corral.going("flow", "run", file, "--repo", repo.folder, "--agent", "doer", "--json") as going:
             while going.process.poll() is None:
                 rewritten(repo, moments)

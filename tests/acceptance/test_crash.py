@@ -15,7 +15,7 @@ from tests.rig.repository import Repo
 from tests.rig.tagged import tagged
 from tests.rig.waiting import until
 
-MOMENTS = 50
+BY_DAY, BY_NIGHT = 20, 100  #: moments
 SCRIPT = """
 [[step]]
 say = "one"
@@ -39,18 +39,18 @@ spend = 0.01
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.night("more of the same kills"))])
-def test_killed_at_random_moments_a_run_goes_on_as_if_nothing_had_happened(corral: Corral, half: int) -> None:
-    chance = random.Random(half)
+@pytest.mark.parametrize("moments", [BY_DAY, pytest.param(BY_NIGHT, marks=pytest.mark.night("more of the same kills"))])
+def test_killed_at_random_moments_a_run_goes_on_as_if_nothing_had_happened(corral: Corral, moments: int) -> None:
+    chance = random.Random(moments)
     agent = corral.script(SCRIPT)
     words = ("--agent", agent, "--check", "test -f one.txt -a -f two.txt -a -f three.txt && sleep 0.1", "--json")
     started = time.monotonic()
-    assert corral.anew("run", "a task", "--repo", corral.repo("measured").folder, *words).json["status"] == "done"
+    assert corral("run", "a task", "--repo", corral.repo("measured").folder, *words).json["status"] == "done"
     killing = Killing(corral, words, chance, whole_seconds=time.monotonic() - started)
     cut_off = 0
-    for moment in range(MOMENTS // 2):
+    for moment in range(moments):
         cut_off += killing.kill_and_resume(corral.repo(f"repo-{moment}"), by_time=moment % 2 == 0)
-    assert cut_off >= 6, "hardly any run was cut off: the moments are badly chosen"
+    assert cut_off >= moments // 4, "hardly any run was cut off: the moments are badly chosen"
 
 
 class Killing:

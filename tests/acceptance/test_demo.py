@@ -1,6 +1,5 @@
 """`corral demo`: the whole loop without key, config or network, and nothing left behind."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,7 @@ def test_the_demo_of_an_ordinary_user(person: Person) -> None:
 
 
 @pytest.mark.parametrize("cwd", ["a repository", "a folder that is gone"])
-def test_the_demo_starts_anywhere(corral: Corral, cwd: str) -> None:
+def test_the_demo_starts_anywhere_and_nothing_of_it_is_listed(corral: Corral, cwd: str) -> None:
     folder = corral.repo().folder if cwd == "a repository" else corral.root / "gone"
     folder.mkdir(exist_ok=True)
     if cwd != "a repository":
@@ -68,10 +67,6 @@ def test_the_demo_starts_anywhere(corral: Corral, cwd: str) -> None:
         before = sorted(path.name for path in folder.iterdir())
         outcome = corral("demo", cwd=folder)
         assert sorted(path.name for path in folder.iterdir()) == before
+        assert corral("ls", "--json").json == []
+        assert not Path(corral.home / "workspaces").exists()
     assert outcome.code == 0, outcome
-
-
-def test_nothing_of_the_demo_is_listed_afterwards(corral: Corral) -> None:
-    assert corral("demo").code == 0
-    assert json.loads(corral("ls", "--json").out) == []
-    assert not Path(corral.home / "workspaces").exists()

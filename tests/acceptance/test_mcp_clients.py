@@ -86,6 +86,7 @@ def test_claude_code_delegates_looks_and_lands(ready: Corral) -> None:
         check(ready, repo, model)
 
 
+@pytest.mark.night("it starts the command as Claude Code and Codex do; by day it does the same over HTTP")
 def test_opencode_delegates_looks_and_lands(ready: Corral) -> None:
     local = {"type": "local", "command": ["corral", "mcp"], "enabled": True, "timeout": 60000}
     by_opencode(ready, local)

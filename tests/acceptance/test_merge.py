@@ -1,6 +1,5 @@
 """`corral merge` lands what is proven and moves nothing else; `corral undo` takes it back exactly."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -352,12 +351,7 @@ def test_hooks_filters_and_drivers_of_the_repository_do_not_run(corral: Corral) 
 def test_two_merges_at_once_land_both(corral: Corral) -> None:
     repo = corral.repo(files=FILES)
     runs = [work(corral, repo, f"echo {name} > {name}.txt; sleep 0", "--check", "sleep 0.3")["run"] for name in "kl"]
-    going = [
-        subprocess.Popen(
-            [*corral.program, "merge", run], env=corral.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for run in runs
-    ]
+    going = [corral.start("merge", run) for run in runs]
     for each in going:
         _, err = each.communicate(timeout=120)
         assert each.returncode == 0, err

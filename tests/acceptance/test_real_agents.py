@@ -60,6 +60,9 @@ def test_a_task_end_to_end(corral: Corral, repo: Repo, model: ScriptedModel) -> 
         assert kind in types
 
 
+LIKE_CODEX = pytest.mark.night("its start is expensive, and it reads the file by itself, as codex does")
+
+
 @pytest.mark.slow
 def test_gemini_runs_on_the_node_of_the_person(tmp_path: Path) -> None:
     stage = Stage(SUITES["gemini"], tmp_path)
@@ -72,7 +75,9 @@ def test_gemini_runs_on_the_node_of_the_person(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode", "qwen", "copilot"])
+@pytest.mark.parametrize(
+    "agent", ["codex", "gemini", *(pytest.param(name, marks=LIKE_CODEX) for name in ("opencode", "qwen", "copilot"))]
+)
 def test_the_repositorys_agents_file_reaches_the_model_whoever_reads_it(agent: str, tmp_path: Path) -> None:
     stage = Stage(SUITES[agent], tmp_path)
     Repo(stage.repo).commit({"AGENTS.md": "The password of the day is swordfish-71.\n"})

@@ -68,7 +68,17 @@ def model(real: Real, corral: Corral) -> Generator[ScriptedModel]:
         yield served
 
 
-@pytest.mark.parametrize("real", ALL, ids=[agent.name for agent in ALL], indirect=True)
+#: By night alone: qwen is given its servers as gemini is, and these two speak ACP as opencode does.
+LIKE_OTHERS = {"qwen": "gemini", "acp:gemini": "acp:opencode", "acp:claude": "acp:opencode"}
+
+
+def _parameters(agent: Real) -> object:
+    like = LIKE_OTHERS.get(agent.name)
+    marks = [pytest.mark.night(f"its start is expensive, and it is given its servers as {like} is")] if like else []
+    return pytest.param(agent, id=agent.name, marks=marks)
+
+
+@pytest.mark.parametrize("real", [_parameters(agent) for agent in ALL], indirect=True)
 def test_the_real_agent_calls_its_toolbox(corral: Corral, real: Real, model: ScriptedModel) -> None:
     repo, words = corral.repo(), ["--read-only"] if real.looks_only else []
     outcome = corral.run(repo, "look", "--agent", f"{real.name}:{real.model}", *words)

@@ -60,3 +60,4 @@ class Race:
     task: str | None = None
     check: str | None = None
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
+    night: str = ""  #: why it is too expensive for each change

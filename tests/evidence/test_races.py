@@ -4,11 +4,11 @@ import pytest
 
 from tests.evidence.case import Race
 from tests.evidence.races import LOST, RACES
-from tests.evidence.trial import Trial, verdict
+from tests.evidence.trial import Trial, marked, verdict
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("race", RACES, ids=lambda race: race.kind)
+@pytest.mark.parametrize("race", marked(RACES))
 def test_the_winner_is_right(race: Race, trial: Trial) -> None:
     run = trial.race(race)
     node = run.nodes[0]

@@ -171,7 +171,7 @@ def verdict(attempt: Attempt) -> str:
     return attempt.error.kind if attempt.error else attempt.status
 
 
-def marked(cases: Sequence[Case]) -> list[ParameterSet]:
+def marked(cases: Sequence[Case | Race]) -> list[ParameterSet]:
     """Return cases as parameters with readable ids; what is too expensive for each change runs by night."""
     reasons = {case.kind: case.night or by_night.reason(case.kind) for case in cases}
     return [

@@ -76,13 +76,13 @@ class Corral(Person):
         stdin: int = subprocess.DEVNULL,
         stdout: int | IO[bytes] = subprocess.PIPE,
         stderr: int | IO[bytes] = subprocess.PIPE,
-        bufsize: int = -1,
+        **more: Any,
     ) -> subprocess.Popen[bytes]:
         """Start the command, in a process that needs no imports where it would be the same."""
         words, whole = [*self.program, *map(str, arguments)], {**self.env, **(env or {})}
         forked = not self.always_anew and self.program == [str(PROGRAM)] and PRELOADED.fits(words, whole)
         kind = ForkedProcess if forked else subprocess.Popen[bytes]
-        return kind(words, cwd=cwd or self.root, env=whole, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=bufsize)
+        return kind(words, cwd=cwd or self.root, env=whole, stdin=stdin, stdout=stdout, stderr=stderr, **more)
 
     def anew(self, *arguments: str | Path) -> Outcome:
         """Run the command as a shell starts it: where its start is the subject, or the time that it takes."""

@@ -64,10 +64,18 @@ class Forker:
             return False
         request = json.loads(body)
         self._load(request["argv"][1:2])
+        ready, in_session = os.pipe()
         if not (process := os.fork()):
             self._let_go(asker)
+            if request.get("own_session"):
+                os.setsid()
+            os.close(ready)
+            os.close(in_session)
             become(request, descriptors)
             return True
+        os.close(in_session)
+        os.read(ready, 1)  # until it has its session: it may be ended by that at once
+        os.close(ready)
         for descriptor in descriptors:
             os.close(descriptor)
         asker.send(json.dumps({"pid": process}).encode())

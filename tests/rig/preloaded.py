@@ -87,8 +87,8 @@ class ForkedProcess(subprocess.Popen[bytes]):
     _asker: socket.socket
 
     def _execute_child(self, args: Sequence[str], *given: Any) -> None:
-        cwd, env, streams = given[4], given[5], given[9:15]
-        request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env)}
+        cwd, env, streams, own_session = given[4], given[5], given[9:15], given[20]
+        request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env), "own_session": own_session}
         theirs = (streams[0], streams[3], streams[5])
         try:
             own = [number if each == -1 else each for number, each in enumerate(theirs)]
