@@ -126,6 +126,31 @@ def test_nobody_answers_so_nobody_wins(corral: Corral, repo: Repo) -> None:
     assert all(each["branch"] for each in node["attempts"]), "their work is kept"
 
 
+def stored(corral: Corral) -> list[str]:
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database:
+        return list(database.iterdump())
+
+
+def test_looking_at_a_race_that_ended_by_its_deadline_writes_nothing(corral: Corral, repo: Repo) -> None:
+    run = waiting(corral, repo).json["run"]
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database, database:
+        database.execute("UPDATE inbox SET deadline = 1.0")
+    before = stored(corral)
+    assert corral("show", run, "--json").json["status"] == "failed"
+    (line,) = corral("ls", "--json").json
+    assert (line["status"], line["reason"].partition(":")[0]) == (
+        "failed",
+        "none is proven better, and nobody chose one by the deadline",
+    )
+    (entry,) = corral("inbox", "--all", "--json").json
+    assert (entry["answer"], entry["answered_by"]) == ("none", "deadline")
+    assert corral("logs", run).code == corral("compare", run).code == corral("export", run).code == 0
+    assert stored(corral) == before
+    corral("stop", run)
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("failed",)], "what acts on it stores that"
+
+
 def test_a_choice_too_late_counts_when_the_run_is_resumed(corral: Corral, repo: Repo) -> None:
     outcome = waiting(corral, repo)
     with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database, database:

@@ -1,5 +1,6 @@
 """A conflict of any kind moves nothing, is told file by file, and is settled by a side, a file, an agent, or given up."""
 
+import contextlib
 import re
 import sqlite3
 import subprocess
@@ -154,12 +155,20 @@ def week_later(corral: Corral) -> None:
     database.close()
 
 
+def dump(corral: Corral) -> list[str]:
+    with contextlib.closing(sqlite3.connect(corral.home / "corral.db")) as database:
+        return list(database.iterdump())
+
+
 def test_a_conflict_that_nobody_settles_ends_and_the_run_can_be_merged_again(corral: Corral) -> None:
     repo = together(corral, "contents")
     before = looks(repo)
     assert corral("merge", "@last").code == 3
     week_later(corral)
+    stored = dump(corral)
     assert merge_state(corral)["status"] == "ready"  # it is told wherever one looks first
+    assert corral("inbox", "--json").json == []
+    assert dump(corral) == stored, "looking writes nothing"
     assert corral("merge", "@last", "--abort").code == 2
     assert looks(repo) == before
     (entry, *_) = corral("inbox", "--all", "--json").json

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from corral.boxed.loop.answer_text import Edit, Patch, Replace, Whole, parse
 from corral.boxed.loop.apply_changes import apply
-from corral.boxed.loop.patch import Hunk
+from corral.boxed.loop.patch import ModelHunk
 from corral.boxed.loop.workspace import Workspace
 from tests.rig.tries import tries
 
@@ -38,7 +38,7 @@ def test_each_kind_of_change(place: Workspace) -> None:
     edits: list[Edit] = [
         Whole("docs/new.md", "# New\n"),
         Replace("src/a.py", "two\n", "zwei\n"),
-        Patch("src/a.py", "src/a.py", (Hunk(1, ("one",), ("eins",)),)),
+        Patch("src/a.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),)),
         Replace("fresh.txt", "", "made\n"),
     ]
     assert [each.problem for each in apply(place, edits)] == ["", "", "", ""]
@@ -48,11 +48,11 @@ def test_each_kind_of_change(place: Workspace) -> None:
 
 
 def test_renamed_and_deleted(place: Workspace) -> None:
-    moved = Patch("src/b.py", "src/a.py", (Hunk(1, ("one",), ("eins",)),))
+    moved = Patch("src/b.py", "src/a.py", (ModelHunk(1, ("one",), ("eins",)),))
     assert apply(place, [moved])[0].problem == ""
     assert (place.root / "src/b.py").read_text() == "eins\ntwo\n"
     assert not (place.root / "src/a.py").exists()
-    assert apply(place, [Patch(None, "src/b.py", (Hunk(1, ("eins", "two"), ()),))])[0].problem == ""
+    assert apply(place, [Patch(None, "src/b.py", (ModelHunk(1, ("eins", "two"), ()),))])[0].problem == ""
     assert not (place.root / "src/b.py").exists()
 
 
@@ -62,8 +62,8 @@ def test_renamed_and_deleted(place: Workspace) -> None:
         (Replace("src/a.py", "three\n", "x"), "is not in the file"),
         (Replace("src/a.py", "o", "x"), "2 times"),
         (Replace("absent.py", "a\n", "b\n"), "no such file"),
-        (Patch("src/a.py", "src/a.py", (Hunk(1, ("nine",), ("x",)),)), "does not fit"),
-        (Patch("src/a.py", None, (Hunk(1, (), ("x",)),)), "there is one already"),
+        (Patch("src/a.py", "src/a.py", (ModelHunk(1, ("nine",), ("x",)),)), "does not fit"),
+        (Patch("src/a.py", None, (ModelHunk(1, (), ("x",)),)), "there is one already"),
         (Whole("src", "x"), "is a folder"),
         (Whole("", "x"), "not in the workspace"),
         (Whole("src/a.py/b", "x"), "a.py"),
@@ -87,8 +87,8 @@ def test_bad_paths_are_refused(place: Workspace, name: str) -> None:
     edits: list[Edit] = [
         Whole(name, "x"),
         Replace(name, "mine", "yours"),
-        Patch(name, name, (Hunk(1, ("mine",), ("yours",)),)),
-        Patch(None, name, (Hunk(1, ("mine",), ()),)),
+        Patch(name, name, (ModelHunk(1, ("mine",), ("yours",)),)),
+        Patch(None, name, (ModelHunk(1, ("mine",), ()),)),
     ]
     assert all(each.problem for each in apply(place, edits))
     assert outside(place) == before
@@ -103,7 +103,7 @@ NAMES = some.one_of(
 )
 TEXTS = some.text(max_size=20)
 HUNKS = some.builds(
-    Hunk, some.integers(-5, 99), some.lists(TEXTS, max_size=3).map(tuple), some.lists(TEXTS, max_size=3).map(tuple)
+    ModelHunk, some.integers(-5, 99), some.lists(TEXTS, max_size=3).map(tuple), some.lists(TEXTS, max_size=3).map(tuple)
 )
 EDITS = some.one_of(
     some.builds(Whole, NAMES, TEXTS),

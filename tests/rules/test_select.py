@@ -102,6 +102,14 @@ def test_who_is_stopped_could_not_have_won(group: list[Attempt], other: Attempt,
         assert select.rank([*over, arrived], how).winner != other.id
 
 
+def test_no_fact_is_made_up_of_an_attempt_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a further criterion, of which nobody knows yet what an attempt at work will reach, it is not beaten."""
+    most_files = select.Criterion("files", lambda each: -len(each.files_changed), "most files", lambda *_: "fewer")
+    monkeypatch.setattr(select, "BY", {**select.BY, "evidence": (select.PROVEN, most_files)})
+    race = Race(over=[attempt(1, files_changed=("a", "b"))], at_work=[record(2)], now=5.0)
+    assert early_stop.to_stop(race) == {}
+
+
 def attempt(number: int, **more: object) -> Attempt:
     base = Attempt(id=f"r-{number}", agent=f"agent{number}", status="done", files_changed=("a",), insertions=5)
     return structs.replace(base, **{"checks": (passed(),), **more})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.engine.context import Context, Driver, Say
-from corral.engine.views import run_document
+from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Run, RunRecord
 from corral.model.errors import BadRequest
 from corral.model.server import Serving
@@ -148,7 +148,7 @@ class ActiveRuns:
 
     def orphaned(self, run: str) -> bool:
         """Tell whether no process drives a run."""
-        return run_document.orphaned(self._store.run(run).owner)
+        return run_status.orphaned(self._store.run(run).owner)
 
     def take_over(self, run: str, *, force: bool = False) -> bool:
         """Own a run whose owner is dead on this machine or has let its lease run out; with force, any run.
@@ -192,7 +192,7 @@ class ActiveRuns:
         theirs = [(run, owner) for run, owner in owned if process_identity.process_of(owner) == pid]
         if not theirs or not process_identity.alive(theirs[0][1]):
             return None
-        left = min(run_document.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
+        left = min(run_status.lease_left(self._store.run(run), time.time()) for run, _ in theirs)
         if left and not force:
             return left
         return 0.0 if process_identity.end(theirs[0][1]) else None
@@ -224,9 +224,9 @@ class ActiveRuns:
         """Take a run over, or say who has it and when it can be taken over."""
         if not self.take_over(run, force=force):
             record = self._store.run(run)
-            left = run_document.lease_left(record, time.time())
+            left = run_status.lease_left(record, time.time())
             raise BadRequest(
-                f"run {run} is being driven by another process ({run_document.owner_words(record.owner)})",
+                f"run {run} is being driven by another process ({run_status.owner_words(record.owner)})",
                 hint=f"watch it: corral logs -f {run}; if that process hangs: corral resume {run} takes the run over"
                 f" once its lease is out (in {left:.0f} s unless it is renewed), with --force at once",
             )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.engine.context import Context
-from corral.engine.merge import expired_conflicts
 from corral.engine.views import run_document
 from corral.model import OPEN, Attempt, AttemptRecord, Receipt, Run, winner
 from corral.model.agent_api import AgentProfile
@@ -41,9 +40,7 @@ class Artifacts:
         return self._context.store
 
     def _show(self, name: str) -> Run:
-        run = self._store.find(name)
-        expired_conflicts.end_overdue(self._store, run)
-        return run_document.build(self._store, run)
+        return run_document.build(self._store, self._store.find(name))
 
     def changed_by(self, name: str, attempt: str | None = None) -> Attempt:
         """Return the attempt whose change is meant: the winner, or else the last that made one."""

@@ -8,8 +8,7 @@ import time
 from corral.engine.active_runs import ActiveRuns
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Driver
-from corral.engine.views import run_document
-from corral.engine.views.run_document import DRIVEN
+from corral.engine.views import run_status
 from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
 from corral.model.money import HaltReport, NotStopped
@@ -47,7 +46,11 @@ class Control:
             return "paused; nobody was driving it"
         answer = await self._answer(run, self.order(run, "pause", by, node or ""))
         if answer and node is None and (status := await self._at_rest(run)) != "paused":
-            return "it is paused as soon as its agents have ended" if status in DRIVEN else f"too late: it is {status}"
+            return (
+                "it is paused as soon as its agents have ended"
+                if status in run_status.DRIVEN
+                else f"too late: it is {status}"
+            )
         return answer or "it is paused as soon as its process hears of it"
 
     async def unpause(self, name: str, node: str, by: str) -> str:
@@ -111,7 +114,7 @@ class Control:
         for run, came_of_it in zip(busy, ended, strict=True):
             if (record := self._store.run(run)).status in OPEN:
                 own_error = isinstance(came_of_it, CorralError)
-                why = str(came_of_it) if own_error else f"{run_document.owner_words(record.owner)} has not ended it yet"
+                why = str(came_of_it) if own_error else f"{run_status.owner_words(record.owner)} has not ended it yet"
                 left.append(NotStopped(run, why, f"corral stop {run} --force"))
         open_runs = {each.run for each in left}
         return HaltReport(stopped=[run for run in busy if run not in open_runs], not_stopped=tuple(left), idle=idle)
@@ -119,15 +122,15 @@ class Control:
     def _idle(self, run: str) -> bool:
         """Return whether nothing of a run can be at work: it waits or rests, and no process drives it."""
         record = self._store.run(run)
-        return run_document.orphaned(record.owner) and not run_document.lost(record.status, record.owner)
+        return run_status.orphaned(record.owner) and not run_status.lost(record.status, record.owner)
 
     def waits_for(self, run: str, order: int) -> str:
         """Say what a user waits for who has ordered a run to stop, and how to wait no longer."""
         record = self._store.run(run)
-        owner = run_document.owner_words(record.owner)
+        owner = run_status.owner_words(record.owner)
         if self._store.order_answer(order) is not None:
             return f"waiting for {owner}: it ends the agents and saves their work"
-        left = run_document.lease_left(record, time.time())
+        left = run_status.lease_left(record, time.time())
         return (
             f"waiting for {owner}: it has not taken the order yet; it loses the run in {left:.0f} s unless it answers,"
             " with --force at once"
@@ -142,7 +145,7 @@ class Control:
         """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
         bell, until = ChangeWatch(self._store.folder), time.monotonic() + REST_SECONDS
         try:
-            while (status := self._store.status(run)) in DRIVEN and time.monotonic() < until:
+            while (status := self._store.status(run)) in run_status.DRIVEN and time.monotonic() < until:
                 await bell.listen(0.2)
         finally:
             bell.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from corral.engine.views import run_document
+from corral.engine.views import run_status
 from corral.model.errors import BadRequest
 from corral.store.signal import ChangeWatch
 from corral.store.sqlite import run_queue
@@ -23,7 +23,7 @@ async def detach(store: Store, run: str) -> None:
     left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
     bell = ChangeWatch(store.folder)
     try:
-        while run_document.orphaned(store.run(run).owner) and left.poll() is None:
+        while run_status.orphaned(store.run(run).owner) and left.poll() is None:
             await bell.listen(0.1)
     finally:
         bell.close()

@@ -210,11 +210,7 @@ class Engine:
         return self._store.find(name)
 
     def show(self, name: str) -> Run:
-        from corral.engine.merge import expired_conflicts  # noqa: PLC0415
-
-        run = self._store.find(name)
-        expired_conflicts.end_overdue(self._store, run)
-        return run_document.build(self._store, run)
+        return run_document.build(self._store, self._store.find(name))
 
     def driven(self, name: str) -> bool:
         """Tell whether some process drives a run."""
@@ -231,6 +227,14 @@ class Engine:
         from corral.engine import doctor  # noqa: PLC0415
 
         return await doctor.list_agents(self._context, strict=strict)
+
+    def _with_expiry(self, name: str) -> str:
+        """Return the id of a run that is about to be changed, after what waited in it until its deadline has ended."""
+        from corral.engine.inbox import expiry  # noqa: PLC0415
+
+        run = self._store.find(name)
+        expiry.end_due(self._store, run)
+        return run
 
     # --- submit, drive, stop, go on
 
@@ -250,7 +254,7 @@ class Engine:
 
         An owner that does not answer loses the run when its lease is out, with force at once; then it is stopped here.
         """
-        run = self._store.find(name)
+        run = self._with_expiry(name)
         if self._store.run(run).status not in OPEN:
             return run_document.build(self._store, run)
         await self.drives.unblocked(say, force=force)
@@ -305,7 +309,7 @@ class Engine:
         """Do what did not get done once more, or one node and all after it."""
         from corral.engine.planning import redo  # noqa: PLC0415
 
-        run = self._store.find(name)
+        run = self._with_expiry(name)
         self.drives.own(run)
         redo.again(self._store, run, node, say)
         return await self.drive(run, listen, patient=patient)

@@ -443,9 +443,7 @@ class RunLoop:
         in_use = {record.folder for record in records if record.phase != "over" or record.kept}
         followed = {record.attempt.retry_of for record in records}
         parked = self.store.run(self.run).status in (*OPEN, "limited")
-        folder = self.store.folder / "workspaces"
-        there = checkout.names(folder)  # asked once: thousands of attempts may be over
-        for record in records if there else ():
+        for record in records:
             waits = record.attempt.status == "limited" or agent_tries.lost(record.attempt)
             if record.folder in in_use or (waits and parked and record.attempt.id not in followed):
                 continue

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from corral.engine.engine import Engine
-from corral.engine.views import run_document
+from corral.engine.views import run_status
 from corral.engine.views.history import RunLine
 from corral.frontends.columns import ago, table
 
@@ -46,4 +46,4 @@ def _status(line: RunLine) -> str:
         return "answered"
     if line.status == "done" and line.grade and line.grade != "unchecked":
         return f"done, {line.grade}"
-    return "orphaned" if run_document.lost(line.status, line.owner) else line.status
+    return "orphaned" if run_status.lost(line.status, line.owner) else line.status

@@ -9,7 +9,9 @@ from msgspec import Struct, field
 
 TaskType = Literal["feature", "bugfix", "refactor", "test", "documentation", "architecture"]
 Grade = Literal["trivial", "simple", "moderate", "complex", "architectural"]  #: how much a task asks for
+RunStrategy = Literal["single", "multi", "parallel", "race", "auto"]  #: how a run is carried out
 Kind = Literal["task", "run", "gate", "merge", "join"]
+OnFailure = Literal["stop", "continue"]
 On = Literal["success", "failure", "always"]
 Select = Literal["evidence", "cheapest", "first"]
 Reducer = Literal["first", "last", "concat", "merge", "list", "preferred"]
@@ -155,7 +157,7 @@ class Flow(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     budget_usd: float | None = None
-    on_failure: Literal["stop", "continue"] = "continue"
+    on_failure: OnFailure = "continue"
     fills: bool = False  #: its texts have places to fill; a person's own task is taken word for word
     parallel: int | None = None  #: how many may run at once
     why: str = ""  #: why this strategy, where it was chosen for the person

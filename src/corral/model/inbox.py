@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model.values import moment
 
 YES_NO = ("yes", "no")
+BY_DEADLINE = "deadline"  #: who answered where nobody did in time
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,12 @@ class Entry(Question, frozen=True, kw_only=True):
     @property
     def open(self) -> bool:
         return self.answered_at is None
+
+    def as_of(self, now: float) -> Entry:
+        """Return it as it stands at a time: after its deadline it has its default answer, stored or not."""
+        if not self.open or self.deadline > now:
+            return self
+        return structs.replace(self, answered_at=self.deadline, answer=self.default, answered_by=BY_DEADLINE)
 
 
 class InboxEntry(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -13,9 +13,7 @@ Strategy = MergeStrategy
 MergeStateName = Literal["begun", "merged", "conflict", "undoing", "undone"]
 Side = Literal["ours", "theirs", "base"]
 Blobs = tuple[str | None, str | None, str | None]  #: base, ours, theirs
-STRATEGIES: tuple[Strategy, ...] = (
-    "auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr",
-)  # fmt: skip
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 class Conflict(Struct, frozen=True, kw_only=True):

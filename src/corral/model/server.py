@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from corral.model import Request, Status
 from corral.model.events import Stored
 
 AccessScope = Literal["read", "run", "merge", "admin"]
-SCOPES: tuple[AccessScope, ...] = ("read", "run", "merge", "admin")
+SCOPES: tuple[AccessScope, ...] = get_args(AccessScope)
 
 
 class Token(Struct, frozen=True, kw_only=True):

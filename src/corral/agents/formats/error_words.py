@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from corral.model import NOT_STARTED, NOT_STARTED_HINT, ErrorClass, Failure
+from corral.model.error_classes import class_of_status, class_of_words
 from corral.model.events import AgentEvent, Ended, Limited
 
 MOST_WORDS = 2000
@@ -15,47 +16,11 @@ _STATUS = re.compile(
     r"|^[\[(\"'\s]*([45]\d\d)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-#: Looked through in this order: what stands first is the more telling.
-_WORDS: tuple[tuple[ErrorClass, tuple[str, ...]], ...] = (
-    ("context_too_long", ("prompt is too long", "context window", "context length", "contextwindowexceeded",
-                          "maximum context", "token limit", "input token count exceeds")),
-    ("auth", ("invalid api key", "incorrect api key", "api key not valid", "/login", "authentication",
-              "unauthorized", "not logged in", "must specify the gemini_api_key", "set an auth method",
-              "no authentication", "missing environment variable", "api key is missing", "no api key",
-              "missing api key", "key expired", "key has expired", "token expired", "token has expired")),
-    ("rate_limit", ("usage limit", "rate limit", "ratelimit", "rate_limit", "quota", "too many requests",
-                    "resource_exhausted", "credit balance", "rate-limited", "session limit", "weekly limit",
-                    "limit reached", "hit your limit", "limit will reset")),
-    ("not_found", ("model not found", "modelnotfound", "model_not_found", "unknown model", "no such model",
-                   "not a valid model")),
-    ("refused", ("content_filter", "content policy", "usage policy", "safety reasons", "refused to answer",
-                 "prohibited_content")),
-    ("tls", ("certificate", "ssl", "tls handshake")),
-    ("overloaded", ("overloaded", "internal server error", "internalservererror", "service unavailable",
-                    "serviceunavailable", "bad gateway", "high demand")),
-    ("network", ("connection", "econn", "enotfound", "eai_again", "fetch failed", "timed out", "timeout",
-                 "stream disconnected", "socket hang up", "network error", "error sending request",
-                 "error: terminated", "could not connect", "cannot connect", "unable to connect")),
-)  # fmt: skip
 
 
 def error_class(status: int | None, text: str) -> ErrorClass:
-    """Tell the class of a failure; `status` is the provider's, where it is known."""
-    match status:
-        case 401 | 403:
-            return "auth"
-        case 404:
-            return "not_found"
-        case 429:
-            return "rate_limit"
-        case 500 | 502 | 503 | 504 | 529:
-            return "overloaded"
-        case _:
-            words = text.lower()
-    for kind, signs in _WORDS:
-        if any(sign in words for sign in signs):
-            return kind
-    return "crash"
+    """Return the class of a failure; `status` is the provider's, where it is known."""
+    return class_of_status(status) or class_of_words(text) or "crash"
 
 
 def status_in(text: str) -> int | None:

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct, field
 
-from corral.boxed.loop.patch import Hunk, hunks
+from corral.boxed.loop.patch import ModelHunk, hunks
 
 HEADER = re.compile(r"^\W{0,8}(?:FILE|File|FILENAME|Filename)\s*:\s*(?P<path>.+?)\s*(?:\*/|-->|\*\*)?\s*$")
 WANTED = re.compile(r"^\W{0,4}READ\s*:\s*(?P<path>\S+?)[`*]*\s*$")
@@ -39,7 +39,7 @@ class Patch(Struct, frozen=True):
 
     path: str | None
     was: str | None
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[ModelHunk, ...]
 
 
 Edit = Whole | Replace | Patch

@@ -10,15 +10,15 @@ from msgspec import Struct
 HUNK = re.compile(r"^@@(?: -(?P<line>\d{1,9})(?:,\d+)? \+\d+(?:,\d+)?)?.*@@")
 
 
-class Hunk(Struct, frozen=True):
+class ModelHunk(Struct, frozen=True):
     line: int  #: where its author thinks it begins, counted from 1
     old: tuple[str, ...]
     new: tuple[str, ...]
 
 
-def hunks(lines: list[str], at: int) -> tuple[list[Hunk], int]:
+def hunks(lines: list[str], at: int) -> tuple[list[ModelHunk], int]:
     """Read the hunks that begin at a line; return them and where they end."""
-    found: list[Hunk] = []
+    found: list[ModelHunk] = []
     while at < len(lines):
         head = HUNK.match(lines[at])
         if not head:
@@ -31,7 +31,7 @@ def hunks(lines: list[str], at: int) -> tuple[list[Hunk], int]:
         while body and not body[-1]:
             body.pop()  # an empty line behind the last one is talk, not context
         found.append(
-            Hunk(
+            ModelHunk(
                 int(head["line"] or 1),
                 tuple(line[1:] for line in body if line[:1] in ("", " ", "-")),
                 tuple(line[1:] for line in body if line[:1] in ("", " ", "+")),
@@ -40,7 +40,7 @@ def hunks(lines: list[str], at: int) -> tuple[list[Hunk], int]:
     return [hunk for hunk in found if hunk.old or hunk.new], at
 
 
-def apply(text: str, changes: tuple[Hunk, ...]) -> str | None:
+def apply(text: str, changes: tuple[ModelHunk, ...]) -> str | None:
     """Return the text with all hunks applied, or None where one fits nowhere."""
     lines = text.split("\n")
     is_whole = lines[-1] == ""  # it ends with a newline, as texts do

@@ -10,6 +10,7 @@ from pydantic_ai import exceptions as raised
 
 from corral.boxed.loop.settings import KEY, Settings
 from corral.model import ErrorClass, Failure
+from corral.model.error_classes import class_of_status, class_of_words
 from corral.model.events import Limited
 
 #: The first that fits decides; categories come from the provider's status and its own words.
@@ -27,14 +28,6 @@ CLASSES: tuple[tuple[type[Exception], ErrorClass], ...] = (
 )
 #: corral's own words, from outside the box: nobody answered there.
 OUTSIDE = re.compile(r"^corral: .* (could not be reached|is not known|showed no certificate|speaks no TLS)")
-STATUSES: dict[int, ErrorClass] = {
-    401: "auth",
-    403: "auth",
-    404: "not_found",
-    413: "context_too_long",
-    429: "rate_limit",
-}
-TOO_LONG = re.compile(r"context (length|window|size)|too long|too many tokens|maximum context|exceed\w* .*context")
 NO_TOOLS = re.compile(
     r"(not|n't) (currently )?support\w* .*\b(tool|function)|\b(tool|function)\w*\b.*(not (be )?supported|unsupported)"
     r"|endpoints found that support tool|enable-auto-tool-choice"
@@ -55,12 +48,10 @@ def failure(error: Exception, settings: Settings) -> Failure:
 
 
 def _by_status(status: int, words: str) -> ErrorClass:
-    if status in STATUSES:
-        return STATUSES[status]
-    if status >= 500:
-        return "overloaded"
+    if kind := class_of_status(status):
+        return kind
     # What an endpoint calls a bad request stays one: the same again would end the same.
-    return "context_too_long" if TOO_LONG.search(words.lower()) else "refused"
+    return "context_too_long" if class_of_words(words) == "context_too_long" else "refused"
 
 
 def limited(error: Exception) -> Limited:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from corral.engine.budget.money import Money
-from corral.engine.merge import expired_conflicts
 from corral.engine.planning import redo
-from corral.engine.views import run_document
+from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Entry
 from corral.model.errors import BadRequest
 from corral.model.server import Serving
@@ -50,7 +49,6 @@ def _attempt(store: Store, entry: Entry, text: str) -> str:
     """Return the attempt that an answer names: by its id, its number, or its agent where only one is of that."""
     if understood(entry.choices, text) or any(each.lower() == text.strip().lower() for each in entry.choices):
         return text
-    expired_conflicts.end_overdue(store, entry.run)
     return merge.attempt_named(run_document.build(store, entry.run), text, entry.choices) or text
 
 
@@ -96,4 +94,4 @@ def _goes_on(server: Serving) -> str:
 
 def _state(store: Store, run: str) -> tuple[str, bool]:
     record = store.run(run)
-    return record.status, not run_document.orphaned(record.owner)
+    return record.status, not run_status.orphaned(record.owner)

@@ -12,6 +12,7 @@ from corral.engine.inbox import answers
 from corral.engine.merge import expired_conflicts
 from corral.engine.merge.api import Merges
 from corral.engine.merge.open_conflicts import Waiting
+from corral.engine.views.run_status import ABORT
 from corral.model import OPEN, Entry, Run
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRecord
@@ -32,11 +33,11 @@ class Inbox:
         self._merges, self._money = merges, money
 
     def entries(self, *, whole: bool = False) -> list[Entry]:
-        """Return what waits for a person; the whole inbox has what was answered besides, newest first."""
-        store = self._context.store
-        inbox.answer_due(store, time.time())
-        expired_conflicts.end(store)
-        return inbox.newest(store, 1000) if whole else inbox.waiting(store)
+        """Return what waits for the user; the whole inbox has what was answered besides, newest first."""
+        store, now = self._context.store, time.time()
+        if whole:
+            return [entry.as_of(now) for entry in inbox.newest(store, 1000)]
+        return [entry for entry in inbox.waiting(store) if entry.deadline > now]
 
     def over_budget(self) -> list[str]:
         """Return the runs that ask whether they may spend more."""
@@ -133,7 +134,7 @@ class Inbox:
         store = self._context.store
         if store.run(entry.run).status in OPEN:
             return
-        if entry.answer == expired_conflicts.ABORT:
+        if entry.answer == ABORT:
             expired_conflicts.end(store, entry.run)
             return
         waits = next((each for each in merges.conflicting(store, entry.run) if _key(each) == entry.key), None)

@@ -50,7 +50,8 @@ class Merges:
         from corral.engine.merge import publish, resolve_by_agent  # noqa: PLC0415
 
         merger = self._merger(request.run, say)
-        if request.heads and (over := expired_conflicts.end(self._context.store, merger.run.run, running=True)):
+        over = expired_conflicts.end(self._context.store, merger.run.run, running=bool(request.heads))
+        if request.heads and over:
             raise Conflicting(over[-1], hint=f"to try again: corral retry {merger.run.run}")
         picked, request = request.pick, merger.continued(request)
         if picked is not None and (words := rules.overridden(merger.run, picked)):
@@ -124,6 +125,7 @@ class Merges:
     def abort(self, name: str, into: str | None = None) -> Run:
         """Give up a merge that is in conflict: the last, or the one into a branch."""
         merger = self._merger(name)
+        expired_conflicts.end(self._context.store, merger.run.run)
         merger.abort(into)
         return run_document.build(self._context.store, merger.run.run)
 
@@ -144,9 +146,7 @@ class Merges:
         from corral.engine.merge.merger import Merger  # noqa: PLC0415
 
         store = self._context.store
-        name = store.find(name)
-        expired_conflicts.end_overdue(store, name)
-        run = run_document.build(store, name)
+        run = run_document.build(store, store.find(name))
         return Merger(store, run, repository_of(store.run(run.run).plan, self._context.home), say)
 
 

@@ -6,6 +6,8 @@ import time
 
 from msgspec import structs
 
+from corral.engine.views.run_status import given_up
+from corral.model import OPEN
 from corral.model.merge import MergeRecord, Side
 from corral.rules.merge import merge as rules
 from corral.store.sqlite import inbox, merges
@@ -25,7 +27,10 @@ class Waiting:
         return next((record for record in self.all() if record.ref == ref), None)
 
     def all(self) -> list[MergeRecord]:
-        return merges.in_conflict(merges.of_run(self.store, self.run))
+        found, now = merges.of_run(self.store, self.run), time.time()
+        if self.store.status(self.run) not in OPEN:  # a run that is not over ends what was given up itself
+            found = [each for each in found if not given_up(self.store, each, now)]
+        return merges.in_conflict(found)
 
     def last(self) -> MergeRecord | None:
         found = self.all()

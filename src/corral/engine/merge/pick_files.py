@@ -11,8 +11,8 @@ from corral.model import Attempt, NodeState, Run
 from corral.model.errors import BadRequest
 from corral.model.merge import Hunk, HunkedFile, Hunks, Take
 from corral.rules.merge import merge as rules
-from corral.world.git import hunks, merge_commits, resolve_conflicts
-from corral.world.git.hunks import ChangedFile, Piece
+from corral.world.git import changes, merge_commits, resolve_conflicts
+from corral.world.git.changes import CutFile, Piece
 from corral.world.git.repository import Repository
 
 Entry = tuple[str, str] | None  #: mode and blob; None: gone
@@ -49,10 +49,10 @@ async def shown(repository: Repository, run: Run, base: str | None, who: str | N
         attempts = [each for node in run.nodes for each in node.attempts if each.commit]
     if base is None:
         raise BadRequest("there is no base to count hunks from: the run began in an empty repository")
-    return [_hunks(each, base, await hunks.changed(repository, base, each.commit or "")) for each in attempts]
+    return [_hunks(each, base, await changes.cut_files(repository, base, each.commit or "")) for each in attempts]
 
 
-def _hunks(attempt: Attempt, base: str, files: Sequence[ChangedFile]) -> Hunks:
+def _hunks(attempt: Attempt, base: str, files: Sequence[CutFile]) -> Hunks:
     return Hunks(
         attempt=attempt.id,
         agent=attempt.agent,
@@ -116,13 +116,13 @@ async def _entries(repository: Repository, base: str, path: str, parts: Sequence
 
 async def _pieced(repository: Repository, base: str, old: tuple[str, str] | None, parts: Sequence[_Part]) -> Entry:
     """Return a file that is made of pieces."""
-    chosen: list[tuple[_Part, ChangedFile, Piece]] = []
+    chosen: list[tuple[_Part, CutFile, Piece]] = []
     for part in parts:
-        found = await hunks.changed(repository, base, part.attempt.commit or "", [part.take.path])
+        found = await changes.cut_files(repository, base, part.attempt.commit or "", [part.take.path])
         file = next((each for each in found if each.path == part.take.path), None)
         chosen += [(part, *both) for both in _pieces(part, file)]
     for (one, _, piece), (other, _, second) in combinations(chosen, 2):
-        if one.attempt.id != other.attempt.id and hunks.clash(piece, second):
+        if one.attempt.id != other.attempt.id and changes.clash(piece, second):
             raise _clash(one, piece, other, second)
     files = [file for _, file, _ in chosen]
     if gone := [part for part, file, _ in chosen if file.after is None]:
@@ -132,13 +132,13 @@ async def _pieced(repository: Repository, base: str, old: tuple[str, str] | None
                 f"--take {gone[0].take.path}: {who} removed that file, others changed it", hint="take one of them"
             )
         return None
-    content = hunks.apply(await repository.blob(old[1]) if old else b"", [piece for _, _, piece in chosen])
+    content = changes.apply(await repository.blob(old[1]) if old else b"", [piece for _, _, piece in chosen])
     whole = [file.after for part, file, _ in chosen if not part.take.hunks and file.after != file.before]
     mode = next(iter(whole), None) or (old[0] if old else None) or files[0].after or "100644"
     return mode, await resolve_conflicts.keep_file(repository, content)
 
 
-def _pieces(part: _Part, file: ChangedFile | None) -> list[tuple[ChangedFile, Piece]]:
+def _pieces(part: _Part, file: CutFile | None) -> list[tuple[CutFile, Piece]]:
     path, attempt = part.take.path, part.attempt
     if file is None:
         raise BadRequest(f"--take {part.take.named}: {attempt.id} ({attempt.agent}) did not change that file")

@@ -1,15 +1,17 @@
-"""Schedules and triggers as every way in shows them."""
+"""Schedules and triggers as every front end shows them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
-from corral.engine.views.run_document import moment
 from corral.model import Request as RunRequest
+from corral.model import moment
 from corral.model.server import ScheduleRecord, TriggerRecord
 
 
-class ScheduleShown(Struct, frozen=True, kw_only=True):
+class ScheduleRow(Struct, frozen=True, kw_only=True):
     name: str
     cron: str
     zone: str
@@ -22,7 +24,7 @@ class ScheduleShown(Struct, frozen=True, kw_only=True):
     last_at: str | None
 
 
-class TriggerShown(Struct, frozen=True, kw_only=True):
+class TriggerRow(Struct, frozen=True, kw_only=True):
     name: str
     request: RunRequest
     when: str
@@ -38,36 +40,18 @@ class TriggerShown(Struct, frozen=True, kw_only=True):
     secret: str | None = None  #: only in the answer that made it
 
 
-def schedule_shown(record: ScheduleRecord, at: float | None) -> ScheduleShown:
-    """Show a schedule, and when it comes next."""
-    return ScheduleShown(
-        name=record.name,
-        cron=record.cron,
-        zone=record.zone,
-        request=record.request,
-        most_open=record.most_open,
-        per_day=record.per_day,
-        enabled=record.enabled,
-        next=None if at is None else moment(at),
-        last=record.last,
-        last_at=None if record.last_at is None else moment(record.last_at),
-    )
+def schedule_row(record: ScheduleRecord, at: float | None) -> ScheduleRow:
+    """Return a schedule as a row, with the time it comes next."""
+    fields: dict[str, Any] = {**_same(record, ScheduleRow), "next": None if at is None else moment(at)}
+    return ScheduleRow(**fields)
 
 
-def trigger_shown(record: TriggerRecord, *, secret: bool = False) -> TriggerShown:
-    """Show a trigger; its secret only to whom has just made it."""
-    return TriggerShown(
-        name=record.name,
-        request=record.request,
-        when=record.when,
-        approve=record.approve,
-        approve_unless=record.approve_unless,
-        branch=record.branch,
-        most_open=record.most_open,
-        per_hour=record.per_hour,
-        enabled=record.enabled,
-        seen=record.seen,
-        last=record.last,
-        last_at=None if record.last_at is None else moment(record.last_at),
-        secret=record.secret if secret else None,
-    )
+def trigger_row(record: TriggerRecord, *, secret: bool = False) -> TriggerRow:
+    """Return a trigger as a row; its secret only for the caller that has just made it."""
+    fields: dict[str, Any] = {**_same(record, TriggerRow), "secret": record.secret if secret else None}
+    return TriggerRow(**fields)
+
+
+def _same(record: ScheduleRecord | TriggerRecord, row: type[Struct]) -> dict[str, Any]:
+    found = {name: getattr(record, name, None) for name in row.__struct_fields__}
+    return {**found, "last_at": None if record.last_at is None else moment(record.last_at)}

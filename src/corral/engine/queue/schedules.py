@@ -30,36 +30,36 @@ class Schedules:
     def __init__(self, store: Store, requests: Requests) -> None:
         self._store, self._requests = store, requests
 
-    def schedules(self) -> list[tuple[ScheduleRecord, float | None]]:
+    def all(self) -> list[tuple[ScheduleRecord, float | None]]:
         """Return each schedule, and when it comes next."""
         return automation.schedules(self._store)
 
-    def put_schedule(self, record: ScheduleRecord) -> float | None:
+    async def put(self, record: ScheduleRecord) -> float | None:
         """Store a schedule; return when it comes next."""
         check_name(record.name)
         at = _next(record, time.time()) if record.enabled else None
         automation.put_schedule(self._store, record, at)
         return at
 
-    def schedule(self, name: str) -> ScheduleRecord:
+    def find(self, name: str) -> ScheduleRecord:
         """Return the schedule of this name."""
-        found = next((record for record, _ in self.schedules() if record.name == name), None)
+        found = next((record for record, _ in self.all() if record.name == name), None)
         if found is None:
             raise _no_schedule(name)
         return found
 
-    def enable_schedule(self, name: str, *, enabled: bool) -> float | None:
-        """Let a schedule rest, or go on from now; return when it comes next."""
-        return self.put_schedule(structs.replace(self.schedule(name), enabled=enabled))
+    async def enable(self, name: str, *, enabled: bool) -> None:
+        """Pause a schedule, or resume it from now on."""
+        await self.put(structs.replace(self.find(name), enabled=enabled))
 
-    async def start_schedule(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
+    async def start(self, name: str, vet: Vet, say: Say = lambda _: None) -> str:
         """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
-        record, what = self.schedule(name), f"schedule {name}"
+        record, what = self.find(name), f"schedule {name}"
         run = await self._requests.enqueue(record.request, Ticket(by=what), say, vet)
         automation.note_start(self._store, run, what, time.time())
         return run
 
-    def drop_schedule(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         if not automation.drop_schedule(self._store, name):
             raise _no_schedule(name)
 

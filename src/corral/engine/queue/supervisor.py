@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from corral.engine.budget.money import Money
 from corral.engine.context import Context, Vet
+from corral.engine.inbox import expiry
 from corral.engine.queue.run_queue import RunQueue
 from corral.engine.queue.schedules import Schedules
 from corral.engine.queue.triggers import Triggers
-from corral.engine.views import run_document
+from corral.engine.views import run_status
 from corral.model import OPEN, Run
 from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.events import Listener
@@ -115,7 +116,7 @@ class RunSupervisor:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        inbox.answer_due(self._context.store, now)
+        expiry.end_due(self._context.store)
         await self._rooms.automation.start_due(self._vet)
         await self._rooms.triggers.start_moved(self._vet)
         if self._resume:
@@ -128,7 +129,7 @@ class RunSupervisor:
     def _orphans(self) -> list[str]:
         """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
         store = self._context.store
-        lost = [run for run, status, owner in pages.owned(store) if run_document.lost(status, owner)]
+        lost = [run for run, status, owner in pages.owned(store) if run_status.lost(status, owner)]
         lineage = Lineage(store)
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
@@ -139,8 +140,8 @@ class RunSupervisor:
         for run, status, owner in pages.owned(store):
             if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
-            here = status in run_document.DRIVEN and owner is not None and process_identity.alive(owner)
-            if run_document.lost(status, owner) or (here and run_document.stuck(store.run(run), now)):
+            here = status in run_status.DRIVEN and owner is not None and process_identity.alive(owner)
+            if run_status.lost(status, owner) or (here and run_status.stuck(store.run(run), now)):
                 before, since = self._silent.get(run, (owner, time.monotonic()))
                 silent[run] = (owner, since if before == owner else time.monotonic())
         self._silent = silent
@@ -153,7 +154,7 @@ class RunSupervisor:
         return [
             run
             for run, status, owner in pages.owned(store)
-            if status == "waiting" and run_document.orphaned(owner) and self._free(run)
+            if status == "waiting" and run_status.orphaned(owner) and self._free(run)
             and not any(entry.open for entry in inbox.of_run(store, run))
         ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.engine.context import Context, LocalRuns
-from corral.engine.views import answered_runs, run_document, waiting_attempts
+from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Attempt, Run, Status
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, Stored
@@ -43,14 +43,14 @@ class History:
     # --- all runs
 
     def runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return self._told(self._store.list_runs(most))
+        return self._with_status(self._store.list_runs(most))
 
     def page(self, wanted: RunFilter) -> list[RunLine]:
         """Return a page of runs, newest first."""
-        return self._told(pages.runs(self._store, wanted))
+        return self._with_status(pages.runs(self._store, wanted))
 
-    def _told(self, lines: list[RunLine]) -> list[RunLine]:
-        found = waiting_attempts.told(self._store, answered_runs.told(self._store, lines))
+    def _with_status(self, lines: list[RunLine]) -> list[RunLine]:
+        found = run_status.list_statuses(self._store, lines)
         done = [line.run for line in found if line.status == "done"]
         if not done or len(found) > GRADED_MOST:
             return found

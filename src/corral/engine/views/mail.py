@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from corral.engine.views import run_document
+from corral.model import moment
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
 from corral.store.sqlite.mail import Letter, Mail
 from corral.store.sqlite.store import Store
@@ -42,8 +42,8 @@ def _posted(letter: Letter) -> Posted:
         priority=NAMES[letter.priority],
         state=_state(letter),
         deliveries=letter.deliveries,
-        at=run_document.moment(letter.at),
-        read=run_document.moment(letter.read_at) if letter.read_at else None,
+        at=moment(letter.at),
+        read=moment(letter.read_at) if letter.read_at else None,
         text=letter.text,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from corral.attempt.repositories import repository_of
-from corral.engine.views import run_document
+from corral.engine.views import run_status
 from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.model.errors import BadRequest, GitTrouble
 from corral.model.events import Heard
@@ -73,7 +73,7 @@ async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
         git_dir, here = str(found.repository.git_dir), None
     else:
         git_dir, here = None, str(folder.resolve())
-    driven = [store.run(name) for name, _, owner in pages.owned(store) if not run_document.orphaned(owner)]
+    driven = [store.run(name) for name, _, owner in pages.owned(store) if not run_status.orphaned(owner)]
     return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
 
 

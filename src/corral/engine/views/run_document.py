@@ -1,4 +1,4 @@
-"""Build the run document from what is stored."""
+"""The run document, built from what is stored; building it writes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from corral.engine.views import answered_runs, waiting_attempts
+from corral.engine.views import run_status
 from corral.machines.request_count import HINT
 from corral.model import (
     OPEN,
@@ -21,7 +21,6 @@ from corral.model import (
     NodeState,
     Run,
     RunRecord,
-    Status,
     Tokens,
     moment,
     winner,
@@ -32,7 +31,6 @@ from corral.model.money import Paid, dollars
 from corral.rules.money import limits
 from corral.rules.schedule import reduce
 from corral.store.sqlite import inbox, merges
-from corral.store.sqlite import store as sqlite
 from corral.store.sqlite.children import Lineage
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
@@ -42,79 +40,23 @@ from corral.world import clock, process_identity
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
 
 
-DRIVEN = OPEN - {"waiting", "paused"}  #: somebody should be at work on these; what waits is left to a person
-ORPHANED = "its process is gone: corral resume goes on with it"
-
-
-QUEUED = "waits in the queue to be taken up"
-
-
-def orphaned(owner: str | None) -> bool:
-    """Tell whether nobody drives a run any more."""
-    return owner is None or process_identity.alive(owner) is False
-
-
-def lease_left(record: RunRecord, now: float) -> float:
-    """Return for how many seconds more a run belongs to its owner if that stays silent."""
-    return sqlite.lease_left(record.lease_until, now)
-
-
-def stuck(record: RunRecord, now: float) -> bool:
-    """Return whether the process that drives a run is there but has let its lease run out."""
-    return record.owner is not None and not orphaned(record.owner) and not lease_left(record, now)
-
-
-def owner_words(owner: str | None) -> str:
-    """Name the process that drives a run."""
-    pid = process_identity.process_of(owner) if owner else None
-    if pid is None:
-        return f"a process on {owner.split('/')[0]}" if owner else "another process"
-    return f"process {pid}" + (", which is stopped (SIGSTOP)" if process_identity.suspended(pid) else "")
-
-
-def lost(status: Status, owner: str | None) -> bool:
-    """Tell whether somebody should be at work on a run and nobody is; one in the queue was never begun."""
-    return status in DRIVEN and orphaned(owner) and (status, owner) != ("queued", None)
-
-
-def listed_reason(status: Status, owner: str | None, reason: str | None) -> str | None:
-    """Return why a run stands as a list shows it: orphaned, queued, or what was stored."""
-    if lost(status, owner):
-        return ORPHANED
-    return QUEUED if status == "queued" and owner is None else reason
-
-
-def _reason(store: Store, record: RunRecord, gates: Mapping[str, str]) -> str | None:
-    if gates:
-        return answered_runs.words(gates)
-    if record.status == "waiting" and (words := answered_runs.conflict_answer(store, record.id)):
-        return words
-    if not orphaned(record.owner) and record.status in DRIVEN and stuck(record, time.time()):
-        return f"{owner_words(record.owner)}, does not answer: corral stop or corral resume takes it over"
-    return listed_reason(record.status, record.owner, record.reason)
-
-
 def build(store: Store, run: str) -> Run:
     record = store.run(run)
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
     counted = Ledger(store, process_identity.alive).open_lines(run) if record.status in OPEN else dict[str, Paid]()
-    gates = answered_runs.gates(store, run).get(run, {}) if record.status == "waiting" else dict[str, str]()
     for node in nodes:
-        if node.id in gates:
-            node.reason = f"answered: {gates[node.id]}"
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
         for attempt in node.attempts:
             if attempt.status in OPEN and (line := counted.get(attempt.id)):
                 _count(attempt, line)
-            attempt.cost = told(attempt.cost)
+            attempt.cost = rounded(attempt.cost)
             if attempt.workspace and not Path(attempt.workspace).exists():
                 attempt.workspace = UNSET  # cleaned away
         node.evidence = next((each.evidence for each in node.attempts if each.id == node.winner), None)
-    status, reason = _stands(store, record, nodes, records)
-    waits = None if lost(record.status, record.owner) else _waits(nodes, records)
+    status, reason = run_status.run_status(store, record, nodes, records)
     _refresh_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
     lineage = Lineage(store)
@@ -124,7 +66,7 @@ def build(store: Store, run: str) -> Run:
     return Run(
         run=run,
         status=status,
-        reason=reason or _reason(store, record, gates) or waits,
+        reason=reason,
         strategy=record.plan.flow.strategy,
         task=record.plan.flow.title,
         repo=record.plan.repo,
@@ -134,7 +76,7 @@ def build(store: Store, run: str) -> Run:
         cost=total_cost(attempts),
         tokens=sum((attempt.tokens for attempt in attempts), Tokens()),
         nodes=nodes,
-        merge=_merge(nodes, record.plan.into, merges.of_run(store, run)),
+        merge=_merge(nodes, record.plan.into, _merges(store, record)),
         parent=born.parent if born else None,
         children=tuple(children),
     )
@@ -148,27 +90,6 @@ def _count(attempt: Attempt, line: Paid) -> None:
     source = attempt.cost.source if line.source == "unknown" else line.source
     notional = True if line.notional else UNSET
     attempt.cost = Cost(usd, source, max(0.0, line.reserved - line.spent), notional=notional)
-
-
-def _stands(
-    store: Store, record: RunRecord, nodes: Sequence[NodeState], records: Sequence[AttemptRecord]
-) -> tuple[Status, str | None]:
-    """Say how a run stands; one that is at work on nothing but its questions waits."""
-    if record.status != "running" or orphaned(record.owner):
-        return record.status, None
-    asked = {name: entry for name, entry in waiting_attempts.waiting(store).items() if entry.run == record.id}
-    return waiting_attempts.tell(nodes, records, asked) if asked else (record.status, None)
-
-
-def _waits(nodes: Sequence[NodeState], records: Sequence[AttemptRecord]) -> str | None:
-    """Put into each node what its attempts wait for before they start; return it where none of the run is at work."""
-    at_work = [each for each in records if each.attempt.status in OPEN and each.phase != "over"]
-    waiting = [each for each in at_work if each.waits]
-    for node in nodes:
-        own = [each for each in at_work if each.node == node.id]
-        if own and all(each.waits for each in own):
-            node.reason = own[0].waits
-    return waiting[0].waits if waiting and len(waiting) == len(at_work) else None
 
 
 def _refresh_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
@@ -216,13 +137,19 @@ def total_cost(attempts: Iterable[Attempt]) -> Cost:
     disputed = True if any(cost.disputed is True for cost in costs) else UNSET
     reserved = sum(cost.reserved_usd for cost in costs)
     notional = True if any(cost.notional is True for cost in costs) else UNSET
-    return told(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
+    return rounded(Cost(sum(known) if known else None, SOURCES[worst], reserved, disputed, notional))
 
 
-def told(cost: Cost) -> Cost:
-    """Return a cost as it leaves us."""
+def rounded(cost: Cost) -> Cost:
+    """Return a cost as every document shows it."""
     usd = None if cost.usd is None else dollars(cost.usd)
     return structs.replace(cost, usd=usd, reserved_usd=dollars(cost.reserved_usd))
+
+
+def _merges(store: Store, record: RunRecord) -> list[MergeRecord]:
+    """Return the merges of a run without those that were given up; a run that is not over ends its own itself."""
+    found, now = merges.of_run(store, record.id), time.time()
+    return found if record.status in OPEN else [each for each in found if not run_status.given_up(store, each, now)]
 
 
 def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:

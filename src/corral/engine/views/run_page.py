@@ -11,7 +11,7 @@ from msgspec import Struct
 from corral.attempt import run_spending
 from corral.attempt.repositories import repository_of
 from corral.engine.settings import Settings
-from corral.engine.views import charts, run_document
+from corral.engine.views import charts, run_document, run_status
 from corral.engine.views.log_pages import END
 from corral.model import OPEN, AttemptRecord, Entry, Run, RunRecord
 from corral.model.errors import GitTrouble
@@ -69,7 +69,7 @@ def view(store: Store, settings: Settings, name: str) -> View:
         graph=charts.graph(record.plan.flow, run, records, working, now),
         timeline=charts.timeline(record, list(records.values()), entries, now),
         money=_money(store, settings, run, record),
-        driven=not run_document.orphaned(record.owner),
+        driven=not run_status.orphaned(record.owner),
         last=last,
         now=now,
     )

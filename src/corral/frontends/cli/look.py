@@ -12,11 +12,10 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.views import run_document
 from corral.frontends import run_rows
 from corral.frontends.cli import text as words
 from corral.frontends.safe_text import patch_sink
-from corral.model import Run
+from corral.model import Run, moment
 from corral.model.errors import BadRequest
 from corral.model.events import Condensed, Stored
 from corral.model.money import notional_words
@@ -57,7 +56,7 @@ def ls(*, most: int | None, as_json: bool) -> None:
                 "task": line.task,
                 "repo": line.repo,
                 "agents": line.agents,
-                "started": run_document.moment(line.created),
+                "started": moment(line.created),
                 "seconds": line.seconds,
                 "cost": {"usd": line.usd},
             }
@@ -150,7 +149,7 @@ def logs(run: str, *, follow: bool, prompt: bool, summaries: bool, as_json: bool
 
 
 def _as_json(stored: Stored) -> str:
-    head = {"seq": stored.seq, "at": run_document.moment(stored.at), "node": stored.node, "attempt": stored.attempt}
+    head = {"seq": stored.seq, "at": moment(stored.at), "node": stored.node, "attempt": stored.attempt}
     # The body is JSON already: joining texts keeps every event byte for byte.
     return msgspec.json.encode(head).decode()[:-1] + "," + stored.body.decode()[1:]
 
@@ -167,9 +166,9 @@ def _as_text(stored: Stored) -> str | None:
     text = words.event_words(stored.event())
     if text is None:
         return None
-    moment = run_document.moment(stored.at)[11:19]
+    at = moment(stored.at)[11:19]
     who = (stored.attempt or "").rpartition("-")[2]
-    return "\n".join(f"{moment} {who:>2}  {words.printable(line)}" for line in text.splitlines())
+    return "\n".join(f"{at} {who:>2}  {words.printable(line)}" for line in text.splitlines())
 
 
 @click.command()

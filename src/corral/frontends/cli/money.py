@@ -9,16 +9,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import click
 import msgspec
 
 from corral.engine.budget import money
-from corral.engine.views import run_document
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.user_name import who
+from corral.model import moment
 from corral.model.flow import known_as
 from corral.model.money import By, CostTable, HaltReport, Limit, Quota, QuotaWindow, Standing, Window, notional_words
 
@@ -107,7 +107,7 @@ def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zon
             "usd": each.limit.usd,
             "spent": each.spent,
             "reserved": each.reserved,
-            "until": None if each.until is None else run_document.moment(each.until),
+            "until": None if each.until is None else moment(each.until),
             "by": each.limit.where,
         }
         for each in found
@@ -119,7 +119,7 @@ def _standings(found: list[Standing], spent: dict[str, tuple[float, float]], zon
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["agent", "account", "model", "day", "repo", "task-kind"]),
+    type=click.Choice(get_args(By)),
     default="agent",
     show_default=True,
     help="What to add up.",
@@ -223,8 +223,8 @@ def _quota(each: Quota) -> dict[str, Any]:
         "account": each.account,
         "model": each.model,
         "limited": each.cooling_until is not None,
-        "until": None if each.until is None else run_document.moment(each.until),
-        "seen": run_document.moment(each.at),
+        "until": None if each.until is None else moment(each.until),
+        "seen": moment(each.at),
         "times": each.times,
         "message": each.message,
         "windows": [_window(window) for window in each.windows],
@@ -235,8 +235,8 @@ def _window(window: QuotaWindow) -> dict[str, Any]:
     return {
         "name": window.name,
         "used": window.used,
-        "resets": None if window.resets is None else run_document.moment(window.resets),
-        "seen": run_document.moment(window.at),
+        "resets": None if window.resets is None else moment(window.resets),
+        "seen": moment(window.at),
     }
 
 

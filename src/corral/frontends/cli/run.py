@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -15,13 +15,12 @@ from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.foreground import in_foreground
 from corral.frontends.cli.progress import Plain
 from corral.frontends.cli.user_name import who
-from corral.model import Request, Run, document
+from corral.model import Level, Request, Run, document
 from corral.model.errors import BadRequest, Untrusted
+from corral.model.flow import RunStrategy, Select, TaskType
 from corral.model.server import Ticket
 
 MOST_ARGUMENT = 100_000
-STRATEGIES = ("single", "multi", "parallel", "race", "auto")
-TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture")
 
 
 @click.command()
@@ -34,7 +33,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     metavar="NAME[:MODEL]",
     help="Who does it; see `corral agents`. Several (a,b or a*3) are a race.  [claude]",
 )
-@click.option("--strategy", type=click.Choice(STRATEGIES), help="How it is done.  [by what was asked for]")
+@click.option("--strategy", type=click.Choice(get_args(RunStrategy)), help="How it is done.  [by what was asked for]")
 @click.option("--task", "tasks", multiple=True, metavar="TEXT", help="A further task, side by side; repeatable.")
 @click.option("--tasks", "tasks_file", metavar="FILE", help="Tasks from a file: one a line, or a JSON list.")
 @click.option("--review", is_flag=True, help="With --strategy multi: a reviewer looks at the result.")
@@ -43,7 +42,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 )
 @click.option(
     "--select",
-    type=click.Choice(["evidence", "cheapest", "first"]),
+    type=click.Choice(get_args(Select)),
     help="How a race is decided: by evidence, by cost, or by who is done first.  [evidence]",
 )
 @click.option(
@@ -59,7 +58,9 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
     metavar="DIR",
     help="Files of checks that the agent never sees: laid over its work, path by path, and checked again.",
 )
-@click.option("--type", "type_", type=click.Choice(TYPES), help="The kind of task; `test` may change tests.")
+@click.option(
+    "--type", "type_", type=click.Choice(get_args(TaskType)), help="The kind of task; `test` may change tests."
+)
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file the task is about; repeatable.")
 @click.option("--role", metavar="NAME", help="Who it is to be: developer, reviewer, architect, or one of your own.")
 @click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill it is to have (SKILL.md); repeatable.")
@@ -84,7 +85,7 @@ TYPES = ("feature", "bugfix", "refactor", "test", "documentation", "architecture
 @click.option(
     "--require-sandbox",
     "require",
-    type=click.Choice(["full", "strict", "container", "landlock", "seatbelt", "none"]),
+    type=click.Choice(get_args(Level)),
     help="Start only at this level or above.  [strict; on macOS seatbelt]",
 )
 @click.option("--scope", metavar="FILE", help="A file with keys like those of [scope].")

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.queue.rows import ScheduleShown, schedule_shown
+from corral.engine.queue.rows import ScheduleRow, schedule_row
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.task_options import FEW, like_run, standing, warn_if_alone, what
+from corral.frontends.cli.task_options import FEW, add_switches, like_run, standing, warn_if_alone, what
 from corral.frontends.cli.user_name import who
 from corral.model.errors import Conflicting
 from corral.model.server import ScheduleRecord
@@ -33,9 +33,9 @@ def schedule() -> None:
 def list_(*, as_json: bool) -> None:
     """List schedules: when each comes next, and what came of the last time."""
     with engine() as opened:
-        found = opened.automation.schedules()
+        found = opened.automation.all()
         if as_json:
-            click.echo(msgspec.json.encode([schedule_shown(*each) for each in found]).decode())
+            click.echo(msgspec.json.encode([schedule_row(*each) for each in found]).decode())
             return
         if not found:
             say('no schedule yet; make one: corral schedule add NAME "0 3 * * *" "what is to be done"')
@@ -81,7 +81,7 @@ def add(  # noqa: PLR0913 -- what Click hands over
     What is to be done is said as to `corral run`, and checked now. TASK `-` is read from stdin.
     """
     with engine() as opened:
-        known = {record.name for record, _ in opened.automation.schedules()}
+        known = {record.name for record, _ in opened.automation.all()}
         if name in known and not replace:
             raise Conflicting(f"a schedule is called `{name}` already", hint="another name, or --replace")
         record = ScheduleRecord(
@@ -93,36 +93,9 @@ def add(  # noqa: PLR0913 -- what Click hands over
             most_open=most_open,
             per_day=per_day,
         )
-        at = opened.automation.put_schedule(record)
-        _show(opened, name, at, as_json=as_json)
-        warn_if_alone(opened)
-
-
-@schedule.command("rm")
-@click.argument("name")
-def remove(name: str) -> None:
-    """Remove a schedule; what it started stays."""
-    with engine() as opened:
-        opened.automation.drop_schedule(name)
-    click.echo(f"removed: {name}")
-
-
-@schedule.command("pause")
-@click.argument("name")
-@json_option
-def pause(name: str, *, as_json: bool) -> None:
-    """Let a schedule rest until `corral schedule resume`."""
-    with engine() as opened:
-        _show(opened, name, opened.automation.enable_schedule(name, enabled=False), as_json=as_json)
-
-
-@schedule.command("resume")
-@click.argument("name")
-@json_option
-def resume(name: str, *, as_json: bool) -> None:
-    """Go on with a schedule that rests; what it missed is not made up for."""
-    with engine() as opened:
-        _show(opened, name, opened.automation.enable_schedule(name, enabled=True), as_json=as_json)
+        asyncio.run(opened.automation.put(record))
+        row, words = _state(opened, name)
+        click.echo(msgspec.json.encode(row).decode() if as_json else f"{name}: {words}")
         warn_if_alone(opened)
 
 
@@ -132,16 +105,22 @@ def resume(name: str, *, as_json: bool) -> None:
 def run(name: str, *, as_json: bool) -> None:
     """Start what a schedule starts, now; it counts among its runs."""
     with engine() as opened:
-        left_alone(opened, asyncio.run(opened.automation.start_schedule(name, lambda _: None, say)), as_json=as_json)
+        left_alone(opened, asyncio.run(opened.automation.start(name, lambda _: None, say)), as_json=as_json)
 
 
-def _show(opened: Engine, name: str, at: float | None, *, as_json: bool) -> None:
-    shown: ScheduleShown = schedule_shown(opened.automation.schedule(name), at)
-    if as_json:
-        click.echo(msgspec.json.encode(shown).decode())
-    else:
-        click.echo(f"{name}: {'next at ' if at else ''}{_next(at)}")
+def _state(opened: Engine, name: str) -> tuple[ScheduleRow, str]:
+    record, at = next(each for each in opened.automation.all() if each[0].name == name)
+    return schedule_row(record, at), f"{'next at ' if at else ''}{_next(at)}"
 
 
 def _next(at: float | None) -> str:
     return "paused" if at is None else text.moment(at)
+
+
+add_switches(
+    schedule,
+    lambda opened: opened.automation,
+    _state,
+    rests="Pause a schedule until `corral schedule resume`.",
+    returns="Resume a paused schedule; what it missed is not made up for.",
+)

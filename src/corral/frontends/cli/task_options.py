@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from corral.config import paths
 from corral.engine.engine import Engine
 from corral.frontends.cli.flow_file import flow_request
+from corral.frontends.cli.look import engine
 from corral.frontends.cli.run import asked, run, say
 from corral.model import Request
 
@@ -25,6 +28,18 @@ FLOW = (
     click.Option(["--flow", "flow_file"], metavar="FILE", help="A flow file instead of a task, as it is now."),
     click.Option(["--input", "inputs"], multiple=True, metavar="NAME=VALUE", help="A value for an input of the flow."),
 )
+
+
+class Automation(Protocol):
+    """What schedules and triggers have in common."""
+
+    def drop(self, name: str) -> None: ...
+
+    async def enable(self, name: str, *, enabled: bool) -> None: ...
+
+
+Room = Callable[[Engine], Automation]
+State = Callable[[Engine, str], tuple[Struct, str]]  #: its row, and its state in words
 
 
 def like_run(command: C) -> C:
@@ -68,6 +83,32 @@ def _rooted(found: Request) -> Request:
 
 def _whole(found: re.Match[str]) -> str:
     return f"{found[1]}:{Path(found[2]).absolute()}"
+
+
+def add_switches(group: click.Group, room: Room, state: State, *, rests: str, returns: str) -> None:
+    """Give `schedule` or `trigger` the commands that both have: rm, pause and resume."""
+
+    def remove(name: str) -> None:
+        with engine() as opened:
+            room(opened).drop(name)
+        click.echo(f"removed: {name}")
+
+    def switch(name: str, *, enabled: bool, as_json: bool) -> None:
+        with engine() as opened:
+            asyncio.run(room(opened).enable(name, enabled=enabled))
+            row, words = state(opened, name)
+            click.echo(msgspec.json.encode(row).decode() if as_json else f"{name}: {words}")
+            if enabled:
+                warn_if_alone(opened)
+
+    named = click.Argument(["name"])
+    json = click.Option(["--json", "as_json"], is_flag=True, help="As JSON.")
+    group.add_command(
+        click.Command("rm", callback=remove, params=[named], help=f"Remove a {group.name}; what it started stays.")
+    )
+    for verb, enabled, words in (("pause", False, rests), ("resume", True, returns)):
+        callback = partial(switch, enabled=enabled)
+        group.add_command(click.Command(verb, callback=callback, params=[named, json], help=words))
 
 
 def what(request: Request) -> str:

@@ -13,12 +13,12 @@ import click
 import msgspec
 
 from corral.engine.engine import Engine
-from corral.engine.queue.rows import trigger_shown
+from corral.engine.queue.rows import TriggerRow, trigger_row
 from corral.engine.queue.triggers import occasion
 from corral.frontends.cli import text
 from corral.frontends.cli.look import engine, json_option
 from corral.frontends.cli.run import left_alone, say
-from corral.frontends.cli.task_options import FEW, like_run, standing, warn_if_alone, what
+from corral.frontends.cli.task_options import FEW, add_switches, like_run, standing, warn_if_alone, what
 from corral.frontends.cli.user_name import who
 from corral.model.errors import BadRequest, Conflicting
 from corral.model.server import TriggerRecord
@@ -42,7 +42,7 @@ def list_(*, as_json: bool) -> None:
     with engine() as opened:
         found = opened.triggers.all()
         if as_json:
-            click.echo(msgspec.json.encode([trigger_shown(each) for each in found]).decode())
+            click.echo(msgspec.json.encode([trigger_row(each) for each in found]).decode())
             return
         if not found:
             say('no trigger yet; make one: corral trigger add NAME "Look at {{payload.subject}}" --branch main')
@@ -113,36 +113,8 @@ def add(  # noqa: PLR0913 -- what Click hands over
             per_hour=per_hour,
         )
         made = asyncio.run(opened.triggers.put(record))
-        click.echo(msgspec.json.encode(trigger_shown(made, secret=True)).decode() if as_json else made.secret)
+        click.echo(msgspec.json.encode(trigger_row(made, secret=True)).decode() if as_json else made.secret)
         _how_to_call(opened, name)
-        warn_if_alone(opened)
-
-
-@trigger.command("rm")
-@click.argument("name")
-def remove(name: str) -> None:
-    """Remove a trigger; what it started stays."""
-    with engine() as opened:
-        opened.triggers.drop(name)
-    click.echo(f"removed: {name}")
-
-
-@trigger.command("pause")
-@click.argument("name")
-def pause(name: str) -> None:
-    """Let a trigger rest until `corral trigger resume`: calls are refused, branches not watched."""
-    with engine() as opened:
-        asyncio.run(opened.triggers.enable(name, enabled=False))
-    click.echo(f"{name}: paused")
-
-
-@trigger.command("resume")
-@click.argument("name")
-def resume(name: str) -> None:
-    """Go on with a trigger that rests; what its branch did meanwhile does not count."""
-    with engine() as opened:
-        asyncio.run(opened.triggers.enable(name, enabled=True))
-        click.echo(f"{name}: on")
         warn_if_alone(opened)
 
 
@@ -188,3 +160,17 @@ def _sent(payload: str | None) -> bytes:
         return sys.stdin.buffer.read() if payload == "-" else Path(payload).read_bytes()
     except OSError as error:
         raise BadRequest(f"--payload {payload}: {error.strerror}") from error
+
+
+def _state(opened: Engine, name: str) -> tuple[TriggerRow, str]:
+    record = opened.triggers.find(name)
+    return trigger_row(record), "on" if record.enabled else "paused"
+
+
+add_switches(
+    trigger,
+    lambda opened: opened.triggers,
+    _state,
+    rests="Pause a trigger until `corral trigger resume`: calls are refused, branches not watched.",
+    returns="Resume a paused trigger; what its branch did meanwhile does not count.",
+)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from corral.model import Status
-from corral.model.flow import MergeStrategy, TaskType
+from corral.model.flow import MergeStrategy, RunStrategy, TaskType
 from corral.model.money import Window
 from corral.model.server import AccessScope
 
@@ -57,7 +57,7 @@ class Execute(Act, frozen=True):
     ] = UNSET
     files: Annotated[tuple[str, ...], Meta(description="Files the task is about.")] = ()
     strategy: Annotated[
-        Literal["single", "multi", "parallel", "race", "auto"] | UnsetType,
+        RunStrategy | UnsetType,
         Meta(
             description="single: one agent. multi: architect, developer, reviewer. race: several agents, best wins. "
             "parallel: several tasks, side by side or in the order of their depends_on."

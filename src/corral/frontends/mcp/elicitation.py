@@ -15,8 +15,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from corral.engine.views import run_document
-from corral.model import Entry
+from corral.model import Entry, moment
 
 NOT_ASKED = ("limit", "merge")  #: to wait for a quota, or a merge that was asked for by itself, is no hurry
 KEY = "answer"
@@ -88,7 +87,7 @@ def _takes_amounts(entry: Entry) -> bool:
 
 def _words(entry: Entry) -> str:
     lines = [entry.text, entry.context]
-    lines.append(f"Without an answer by {run_document.moment(entry.deadline)}: {entry.default}")
+    lines.append(f"Without an answer by {moment(entry.deadline)}: {entry.default}")
     return "\n".join(line for line in lines if line)
 
 

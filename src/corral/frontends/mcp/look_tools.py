@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template_names
-from corral.engine.views import run_document
 from corral.frontends.mcp import arguments, money, responses
 from corral.frontends.mcp.act_tools import Told, told_run
 from corral.frontends.mcp.calls import Call
-from corral.model import OPEN, InboxEntry
+from corral.model import OPEN, InboxEntry, moment
+from corral.model.flow import RunStrategy
 
-STRATEGIES = ("single", "multi", "parallel", "race", "auto")
 MOST_TASK = 200
 
 
@@ -30,7 +29,7 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
     return Told(
         responses.Standing(
             available_runtimes=usable,
-            available_strategies=STRATEGIES,
+            available_strategies=get_args(RunStrategy),
             preferred_runtime=preferred,
             daily_spending=day,
             monthly_spending=month,
@@ -57,12 +56,12 @@ def lines(engine: Engine, most: int) -> list[responses.Line]:
         responses.Line(
             run=line.run,
             status=line.status,
-            reason=run_document.listed_reason(line.status, line.owner, line.reason),
+            reason=line.reason,
             task=line.task[:MOST_TASK],
             repo=line.repo,
             strategy=line.strategy,
             agents=line.agents,
-            started=run_document.moment(line.created),
+            started=moment(line.created),
             cost_usd=line.usd,
         )
         for line in engine.history.runs(most)

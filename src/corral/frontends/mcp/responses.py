@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from corral.engine.doctor import AgentReport
-from corral.engine.views import run_document
-from corral.model import InboxEntry, Run, Status
+from corral.model import InboxEntry, Run, Status, moment
 from corral.model.events import Stored
 from corral.model.merge import Preview
 
@@ -48,7 +47,7 @@ class Lines(Struct, frozen=True, kw_only=True):
 
 def event(stored: Stored, body: dict[str, Any]) -> dict[str, Any]:
     """Return what happened as `corral logs --json` prints it: `type` and what belongs to it beside when and where."""
-    at = run_document.moment(stored.at)
+    at = moment(stored.at)
     return {"seq": stored.seq, "at": at, "node": stored.node, "attempt": stored.attempt, **body}
 
 

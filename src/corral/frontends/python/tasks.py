@@ -12,7 +12,7 @@ from msgspec import Struct
 from corral.frontends.python.flows import Flow
 from corral.model import Level, Request
 from corral.model.errors import BadRequest
-from corral.model.flow import Select, TaskType
+from corral.model.flow import RunStrategy, Select, TaskType
 
 
 class Task(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Task(Struct, frozen=True):
     checks: Sequence[str] = ()
     type: TaskType | None = None
     files: Sequence[str] = ()
-    strategy: Literal["single", "multi", "parallel", "race", "auto"] | None = None
+    strategy: RunStrategy | None = None
     review: bool = False
     select: Select | None = None
     scorers: Sequence[str] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from corral.model.flow import On, OnFailure, Reducer, Select, TaskType
 from corral.rules.flows.items import MOST_ITEMS
 from corral.rules.flows.reader import COMMON, KINDS, OWN, TOP, WORKING
 
@@ -20,7 +21,7 @@ EDGE: dict[str, Any] = {
         TEXT,
         {
             "type": "object",
-            "properties": {"node": TEXT, "on": {"enum": ["success", "failure", "always"]}},
+            "properties": {"node": TEXT, "on": {"enum": list(get_args(On))}},
             "required": ["node"],
             "additionalProperties": False,
         },
@@ -53,7 +54,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "race": TEXTS,
     "model": TEXT,
     "role": TEXT,
-    "type": {"enum": ["feature", "bugfix", "refactor", "test", "documentation", "architecture"]},
+    "type": {"enum": list(get_args(TaskType))},
     "files": TEXTS,
     "skills": TEXTS,
     "checks": TEXTS,
@@ -74,11 +75,11 @@ KEYS: dict[str, dict[str, Any]] = {
         },
         "additionalProperties": False,
     },
-    "select": {"enum": ["evidence", "cheapest", "first"], "description": "how the best of a race is found"},
+    "select": {"enum": list(get_args(Select)), "description": "how the best of a race is found"},
     "scorers": {**TEXTS, "description": "plug-ins by name, or commands that print a number; more is better"},
     "judge": {**TEXT, "description": "an agent that compares what is proven, without knowing whose it is"},
     "reduce": {
-        "enum": ["first", "last", "concat", "merge", "list", "preferred"],
+        "enum": list(get_args(Reducer)),
         "description": "how the outputs of its items or of a race become one",
     },
     "scope": {"type": "object", "description": "as [scope] in corral.toml; it may only narrow"},
@@ -112,7 +113,7 @@ def _top(name: str) -> dict[str, Any]:
         case "budget":
             return MONEY
         case "on_failure":
-            return {"enum": ["stop", "continue"]}
+            return {"enum": list(get_args(OnFailure))}
         case "context":
             return {**TEXT, "description": "what every agent is told first, in the same words; inputs may be named"}
         case "parallel":

@@ -5,11 +5,27 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from msgspec import Struct, structs
 
-from corral.model.flow import AgentChoice, Edge, Flow, Gate, Kind, Landing, Node, Repeat, Task
+from corral.model.flow import (
+    AgentChoice,
+    Edge,
+    Flow,
+    Gate,
+    Kind,
+    Landing,
+    MergeStrategy,
+    Node,
+    On,
+    OnFailure,
+    Reducer,
+    Repeat,
+    Select,
+    Task,
+    TaskType,
+)
 from corral.rules.flows import context, fill_text, items, short_schema, validate
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Position, Spot, Unreadable, read
@@ -98,7 +114,7 @@ class _Reader:
             inputs=self.inputs,
             budget_usd=_usd(top, "budget"),
             fills=True,
-            on_failure=top.one_of("on_failure", ("stop", "continue")) or "continue",
+            on_failure=top.one_of("on_failure", get_args(OnFailure)) or "continue",
             parallel=top.whole("parallel", least=1),
         )
         validate.check(flow, self._prefix, places, self._views, self._mistakes)
@@ -173,7 +189,7 @@ class _Reader:
             merged.wrong(f"no role is called `{role}`", _similar(role, self._known.roles), "role")
         return Task(
             prompt=text,
-            type=merged.one_of("type", ("feature", "bugfix", "refactor", "test", "documentation", "architecture")),
+            type=merged.one_of("type", get_args(TaskType)),
             files=merged.texts("files"),
             checks=merged.filled_texts("checks"),
             role=role,
@@ -203,12 +219,12 @@ class _Reader:
             fallback=tuple(
                 choice for text in merged.texts("fallback") for choice in self._choices(text, merged, "fallback")
             ),
-            select=merged.one_of("select", ("evidence", "cheapest", "first")) or "evidence",
+            select=merged.one_of("select", get_args(Select)) or "evidence",
             scorers=merged.texts("scorers"),
             judge=next(
                 (choice for text in merged.texts("judge") for choice in self._choices(text, merged, "judge")), None
             ),
-            reduce=merged.one_of("reduce", ("first", "last", "concat", "merge", "list", "preferred")),
+            reduce=merged.one_of("reduce", get_args(Reducer)),
             share=share / 100 if share is not None and share > 1 else share,
         )
 
@@ -230,7 +246,7 @@ class _Reader:
                 continue
             edge = Table(item, "a need", self._mistakes)
             edge.only(("node", "on"))
-            on = edge.one_of("on", ("success", "failure", "always")) or "success"
+            on = edge.one_of("on", get_args(On)) or "success"
             edges.append(Edge(self._prefix + (edge.text("node") or ""), on))
         return tuple(edges)
 
@@ -349,5 +365,4 @@ def _merge(table: Table) -> Landing:
     if inner is None:
         return Landing()
     inner.only(("into", "strategy"))
-    names = ("auto", "ours", "theirs", "squash", "rebase", "manual", "patch", "branch", "pr")
-    return Landing(into=inner.text("into"), strategy=inner.one_of("strategy", names) or "auto")
+    return Landing(into=inner.text("into"), strategy=inner.one_of("strategy", get_args(MergeStrategy)) or "auto")

@@ -29,7 +29,7 @@ class Line(Struct, frozen=True, kw_only=True):
     marks: Spans = ()  #: the words of it that changed
 
 
-class Hunk(Struct, frozen=True, kw_only=True):
+class PatchHunk(Struct, frozen=True, kw_only=True):
     """Lines that belong together, and where they stand on both sides; numbers count from 1."""
 
     old_start: int
@@ -48,7 +48,7 @@ class FilePatch(Struct, frozen=True, kw_only=True):
     old_mode: str | None = None
     new_mode: str | None = None
     binary: bool = False
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[PatchHunk, ...] = ()
 
 
 Pair = tuple[Line | None, Line | None]
@@ -183,7 +183,7 @@ def _unquoted(name: str) -> str:
     return (out + inner[last:].encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
-def _hunks(lines: Sequence[str], place: int) -> Iterator[Hunk]:
+def _hunks(lines: Sequence[str], place: int) -> Iterator[PatchHunk]:
     while place < len(lines):
         match = HUNK.match(lines[place])
         if match is None:
@@ -192,7 +192,7 @@ def _hunks(lines: Sequence[str], place: int) -> Iterator[Hunk]:
         end = _end_of_hunk(lines, place, match)
         old, old_count, new, new_count = _counts(match)
         inner = tuple(_lines(lines[place + 1 : end], old, new))
-        yield Hunk(
+        yield PatchHunk(
             old_start=old, old_count=old_count, new_start=new, new_count=new_count, heading=match.group(5), lines=inner
         )
         place = end

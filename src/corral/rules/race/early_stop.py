@@ -76,27 +76,9 @@ def beaten(first: Attempt, record: AttemptRecord, race: Race) -> bool:
     if race.how == "evidence" and select.grade_of(first) == "unharmed":
         return False  # size, cost and time decide nothing among those that are not proven
     best_grade = GRADES[min(GRADES.index(each) for each in (race.grade, select.grade_of(first) or race.grade))]
-    hoped = structs.replace(
-        at_best(record, race.now), evidence=Evidence(grade=best_grade) if first.evidence is not None else None
+    so_far = structs.replace(
+        record.attempt,
+        seconds=max(0.0, race.now - record.started),
+        evidence=Evidence(grade=best_grade) if first.evidence is not None else None,
     )
-    return select.key(first, race.how) < select.key(hoped, race.how)
-
-
-def at_best(record: AttemptRecord, now: float) -> Attempt:
-    """Return the best an attempt could become: proven, with a change of no lines, at the price and time gone already.
-
-    What it wrote outside its scope stays written.
-    """
-    attempt = record.attempt
-    return structs.replace(
-        attempt,
-        status="done",
-        checks=(),
-        files_changed=("one",),
-        insertions=0,
-        deletions=0,
-        scores={},
-        votes=None,
-        seconds=max(0.0, now - record.started),
-        cost=structs.replace(attempt.cost, usd=attempt.cost.usd or 0.0),
-    )
+    return select.key(first, race.how) < select.hoped_key(so_far, race.how)

@@ -31,6 +31,8 @@ class Criterion(Struct, frozen=True):
     value: Callable[[Attempt], float]
     best: str  #: said of a winner that it decided for
     words: Callable[[float, float], str]  #: said of one that comes after another for it: its own value, the other's
+    #: The best value that an attempt at work can still reach. Where nobody can say, any: it is not stopped for it.
+    hope: Callable[[Attempt], float] = lambda _: -math.inf
 
 
 def proven(attempt: Attempt) -> bool:
@@ -70,6 +72,11 @@ def _cost(attempt: Attempt) -> float:
     return usd if usd is not None and math.isfinite(usd) else math.inf
 
 
+def _none(_: Attempt) -> float:
+    """The best value of what is counted and may still turn out to be nothing."""
+    return 0.0
+
+
 def _plural(number: float, what: str) -> str:
     return f"{number:.0f} {what}{'' if number == 1 else 's'}"
 
@@ -78,48 +85,57 @@ def _money(usd: float) -> str:
     return "unknown" if math.isinf(usd) else f"${usd:.4g}"
 
 
-PROVEN = Criterion("done", lambda each: not proven(each), "the only one that is done", lambda _own, _other: "not done")
+PROVEN = Criterion(
+    "done", lambda each: not proven(each), "the only one that is done", lambda _own, _other: "not done", _none
+)
 GRADE = Criterion(
     "evidence",
     _grade,
     "the best evidence",
     lambda own, other: f"weaker evidence: {GRADES[int(own)]}, against {GRADES[int(other)]}",
+    _grade,
 )
 NEW = Criterion(
     "new failures",
     lambda each: sum(len(check.new_failures) for check in each.checks),
     "fewest new failures",
     lambda own, _: _plural(own, "new failure"),
+    _none,
 )
 SCOPE = Criterion(
     "scope",
     _outside,
     "nothing outside its scope",
     lambda own, _: f"{_plural(own, 'write')} outside its scope",
+    _outside,
 )
 FAILED = Criterion(
     "checks",
     lambda each: sum(not check.passed for check in each.checks),
     "most checks pass",
     lambda own, _: f"{_plural(own, 'check')} failed",
+    _none,
 )
 NOTHING = Criterion(
     "delivered",
     lambda each: not each.files_changed,
     "something was delivered",
     lambda _own, _other: "it changed nothing",
+    _none,
 )
 DOUBTS = Criterion(
     "doubts",
     _doubts,
     "its checks leave no doubt",
     lambda own, _: f"{_plural(own, 'doubt')} about its checks (flaky, or tests that do not run any more)",
+    _none,
 )
 OLD = Criterion(
     "old failures",
     lambda each: sum(len(check.old_failures) for check in each.checks),
     "fewest old failures left",
     lambda own, other: f"leaves {_plural(own, 'old failure')}, against {other:.0f}",
+    _none,
 )
 SCORE = Criterion("score", _score, "highest score", lambda own, other: f"score {-own:g}, against {-other:g}")
 VOTES = Criterion(
@@ -133,19 +149,28 @@ AGREES = Criterion(
     variation.lost,
     "most rivals agree with it on varied inputs",
     lambda _own, _other: "differs from most rivals on varied inputs",
+    _none,
 )
 SIZE = Criterion(
     "size",
     lambda each: each.insertions + each.deletions,
     "smallest change",
     lambda own, other: f"larger change: {_plural(own, 'line')} against {other:.0f}",
+    _none,
 )
-COST = Criterion("cost", _cost, "lowest cost", lambda own, other: f"cost {_money(own)}, against {_money(other)}")
+COST = Criterion(
+    "cost",
+    _cost,
+    "lowest cost",
+    lambda own, other: f"cost {_money(own)}, against {_money(other)}",
+    lambda each: each.cost.usd or 0.0,
+)
 TIME = Criterion(
     "time",
     lambda each: each.seconds if math.isfinite(each.seconds) else math.inf,
     "quickest",
     lambda own, other: f"slower: {own:.1f} s against {other:.1f} s",
+    lambda each: each.seconds,
 )
 OUTPUT = Criterion(
     "output",
@@ -164,10 +189,17 @@ BY: Mapping[How, Sequence[Criterion]] = {
 def key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
     """Return by what attempts are ordered, but for the last tie-break."""
     values = [criterion.value(attempt) for criterion in BY[how]]
-    if how == "cheapest" and proven(attempt):  # the originals: by cost among those that succeeded, else by output
-        values[2] = 0
-    elif how == "cheapest":
-        values[1] = 0
+    return _compared(values, how, done=proven(attempt))
+
+
+def hoped_key(attempt: Attempt, how: How = "evidence") -> tuple[float, ...]:
+    """Return the best key that an attempt at work can still have; its cost, time and grade are those it has so far."""
+    return _compared([criterion.hope(attempt) for criterion in BY[how]], how, done=True)
+
+
+def _compared(values: list[float], how: How, *, done: bool) -> tuple[float, ...]:
+    if how == "cheapest":  # as the original designs: by cost among those that succeeded, else by output
+        values[2 if done else 1] = 0
     return tuple(float(value) for value in values)
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from corral.model import ENCODER, Entry, Question
+from corral.model.inbox import BY_DEADLINE
 from corral.store.sqlite.store import Store
-
-BY_DEADLINE = "deadline"
 
 
 def ask(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +24,7 @@ from corral.world.sandbox.confine import agent_owner, confine
 from corral.world.sandbox.profile import Box
 
 #: From the weakest to the strongest; landlock and seatbelt are worth the same.
-ORDER: tuple[Level, ...] = ("none", "seatbelt", "landlock", "container", "strict", "full")
+ORDER: tuple[Level, ...] = get_args(Level)[::-1]  #: the weakest first
 PORT = 8117  #: any will do: the box's loopback is its own
 
 

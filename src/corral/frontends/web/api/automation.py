@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.engine.queue.rows import ScheduleShown, TriggerShown, schedule_shown, trigger_shown
+from corral.engine.queue.rows import ScheduleRow, TriggerRow, schedule_row, trigger_row
 from corral.engine.queue.triggers import TooMany, occasion
 from corral.frontends.web import policy
 from corral.frontends.web.api.bodies import Submission, Word
@@ -62,57 +62,40 @@ class NotStarted(Struct, frozen=True, kw_only=True):
     run: None = None
 
 
-@router.get("/schedules", responses=gives(list[ScheduleShown]))
+@router.get("/schedules", responses=gives(list[ScheduleRow]))
 async def schedules(site: Here, _: Reader) -> Response:
-    return answer([schedule_shown(record, at) for record, at in site.engine.automation.schedules()])
+    return answer([schedule_row(record, at) for record, at in site.engine.automation.all()])
 
 
-@router.put("/schedules/{name}", responses=gives(ScheduleShown), openapi_extra=takes(Schedule))
+@router.put("/schedules/{name}", responses=gives(ScheduleRow), openapi_extra=takes(Schedule))
 async def put_schedule(name: str, request: Request, site: Here, caller: Admin) -> Response:
     """Make a schedule, or change it."""
     wanted = await body(request, Schedule)
-    record = ScheduleRecord(
-        name=name,
-        cron=wanted.cron,
-        zone=wanted.zone,
-        request=_vetted(site, caller, wanted.request),
-        by=caller.by,
-        most_open=wanted.most_open,
-        per_day=wanted.per_day,
-        enabled=wanted.enabled,
-    )
-    return answer(schedule_shown(record, site.engine.automation.put_schedule(record)))
+    fields: dict[str, Any] = {**structs.asdict(wanted), "request": _vetted(site, caller, wanted.request)}
+    record = ScheduleRecord(name=name, by=caller.by, **fields)
+    return answer(schedule_row(record, await site.engine.automation.put(record)))
 
 
 @router.delete("/schedules/{name}", status_code=204)
 async def drop_schedule(name: str, site: Here, _: Admin) -> Response:
-    site.engine.automation.drop_schedule(name)
+    site.engine.automation.drop(name)
     return Response(status_code=204)
 
 
-@router.get("/triggers", responses=gives(list[TriggerShown]))
+@router.get("/triggers", responses=gives(list[TriggerRow]))
 async def triggers(site: Here, _: Reader) -> Response:
-    return answer([trigger_shown(record) for record in site.engine.triggers.all()])
+    return answer([trigger_row(record) for record in site.engine.triggers.all()])
 
 
-@router.put("/triggers/{name}", responses=gives(TriggerShown), openapi_extra=takes(Trigger))
+@router.put("/triggers/{name}", responses=gives(TriggerRow), openapi_extra=takes(Trigger))
 async def put_trigger(name: str, request: Request, site: Here, caller: Admin) -> Response:
     """Make a trigger, or change it. Calls to it are signed with its secret, which only this answer shows."""
     wanted = await body(request, Trigger)
-    record = TriggerRecord(
-        name=name,
-        secret=wanted.secret or "",
-        request=_vetted(site, caller, wanted.request),
-        by=caller.by,
-        when=wanted.when,
-        approve=wanted.approve,
-        approve_unless=wanted.approve_unless,
-        branch=policy.branch(wanted.branch or None) or "",
-        most_open=wanted.most_open,
-        per_hour=wanted.per_hour,
-        enabled=wanted.enabled,
-    )
-    return answer(trigger_shown(await site.engine.triggers.put(record), secret=True))
+    vetted = _vetted(site, caller, wanted.request)
+    fields: dict[str, Any] = {**structs.asdict(wanted), "request": vetted, "secret": wanted.secret or ""}
+    policy.branch(wanted.branch or None)
+    record = TriggerRecord(name=name, by=caller.by, **fields)
+    return answer(trigger_row(await site.engine.triggers.put(record), secret=True))
 
 
 @router.delete("/triggers/{name}", status_code=204)

@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from corral.model import Level, Request
-from corral.model.flow import Select, TaskType
-from corral.model.merge import Strategy
+from corral.model.flow import RunStrategy, Select, TaskType
+from corral.model.merge import Side, Strategy
+from corral.model.server import AccessScope
 
 Text = Annotated[str, Meta(max_length=200_000)]
 Long = Annotated[str, Meta(max_length=1_000_000)]
@@ -25,7 +26,7 @@ class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tasks: Annotated[tuple[Text, ...], Meta(max_length=100)] = ()
     repo: Word = ""  #: below one of the server's roots; empty: the first of them
     agents: Words = ()
-    strategy: Literal["single", "multi", "parallel", "race", "auto"] | None = None
+    strategy: RunStrategy | None = None
     review: bool = False
     flow: Text | None = None
     inputs: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -121,7 +122,7 @@ class MergeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     into: Word | None = None
     pick: Word | None = None
     take: dict[Word, Word] = field(default_factory=dict[str, str])  #: file, or hunks of it (`a.py#1,3`), to attempt
-    resolve: dict[Word, Literal["ours", "theirs", "base"]] = field(default_factory=dict[str, Any])
+    resolve: dict[Word, Side] = field(default_factory=dict[str, Any])
     resolve_with: Word | None = None
     tries: Annotated[int, Meta(ge=1, le=10)] = 3
     autostash: bool = False
@@ -131,7 +132,7 @@ class MergeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Settlement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of files in conflict; the merge that waits for it is gone on with."""
 
-    choices: dict[Word, Literal["ours", "theirs", "base"]] = field(default_factory=dict[str, Any])
+    choices: dict[Word, Side] = field(default_factory=dict[str, Any])
     texts: dict[Word, Long] = field(default_factory=dict[str, str])  #: what a file shall contain
     agent: Word | None = None  #: settles all that nothing was chosen for
     tries: Annotated[int, Meta(ge=1, le=10)] = 3
@@ -155,4 +156,4 @@ class QueueMove(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class NewToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1, max_length=100)]
-    scopes: Annotated[tuple[Literal["read", "run", "merge", "admin"], ...], Meta(min_length=1)] = ("read",)
+    scopes: Annotated[tuple[AccessScope, ...], Meta(min_length=1)] = ("read",)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.engine.views.history import RunLine
-from corral.engine.views.run_document import lost
+from corral.engine.views.run_status import lost
 from corral.model import moment
 from corral.model.server import RunSummary
 

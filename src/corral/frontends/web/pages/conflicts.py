@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, cast, get_args
 
 from fastapi import APIRouter, Query
 from markupsafe import Markup
@@ -21,13 +21,12 @@ from corral.frontends.web.problems import Refused
 from corral.frontends.web.running_merges import RunningMerge
 from corral.model import OPEN
 from corral.model.errors import CorralError
-from corral.model.merge import ConflictedFile, Conflicts, MergeRequest, Version
+from corral.model.merge import ConflictedFile, Conflicts, MergeRequest, Side, Version
 
 router = APIRouter()
 MOST_FILES = 50  #: shown at once; what is settled makes room for others
 MOST_TRIES = 10
 Name = Annotated[str, Query(max_length=200)]
-Choice = Literal["ours", "theirs", "base"]
 #: What happened, by git's name for it; of others git's own words are shown.
 KINDS = {
     "contents": "both changed the same lines",
@@ -43,7 +42,7 @@ KINDS = {
 class Column(Struct, frozen=True, kw_only=True):
     """A file as one side has it."""
 
-    side: Choice
+    side: Side
     title: str
     version: Version | None
     lines: Markup | None
@@ -131,13 +130,13 @@ def _settling(site: Site, run: str) -> RunningMerge | None:
 
 def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
     """Read the form: for each file a side, or a text of its own; what nothing was chosen for stays in conflict."""
-    sides: list[tuple[str, Choice]] = []
+    sides: list[tuple[str, Side]] = []
     texts: list[tuple[str, str]] = []
     for key, path in given.items():
         number = key.removeprefix("path-")
         choice = given.get(f"choice-{number}") if number != key else None
-        if choice in ("ours", "theirs", "base"):
-            sides.append((path, choice))
+        if choice in get_args(Side):
+            sides.append((path, cast("Side", choice)))
         elif choice == "text":
             text = given.get(f"text-{number}", "")  # browsers send every line end as two letters
             texts.append((path, text if given.get(f"feeds-{number}") else text.replace("\r\n", "\n")))
@@ -156,7 +155,7 @@ def _request(run: str, given: Mapping[str, str]) -> MergeRequest:
 def _shown(file: ConflictedFile, found: Conflicts) -> Shown:
     one, other = found.between or (found.into, "the run")
     base = file.base.text if file.base else None
-    sides: tuple[tuple[Choice, str, Version | None], ...] = (
+    sides: tuple[tuple[Side, str, Version | None], ...] = (
         ("base", "before both", file.base),
         ("ours", f"what {one} has", file.ours),
         ("theirs", f"what {other} brings", file.theirs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -14,9 +14,9 @@ from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
+from corral.model.flow import RunStrategy
 
 router = APIRouter()
-Strategy = Literal["single", "multi", "parallel", "race", "auto"]
 
 
 @router.get("/new")
@@ -34,7 +34,7 @@ async def submit(request: Request, site: Here, caller: Runner) -> Response:
         task=given.get("task", "").strip(),
         repo=given.get("repo", "").strip(),
         agents=tuple(each.strip() for each in given.get("agents", "").split(",") if each.strip()),
-        strategy=cast("Strategy | None", given.get("strategy") or None),
+        strategy=cast("RunStrategy | None", given.get("strategy") or None),
         checks=tuple(each.strip() for each in given.get("checks", "").splitlines() if each.strip()),
         budget_usd=_amount(given.get("budget", "").strip()),
         timeout=given.get("timeout", "").strip() or None,

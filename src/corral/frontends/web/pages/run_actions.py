@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.engine.views.run_document import ORPHANED
 from corral.engine.views.run_page import View
+from corral.engine.views.run_status import ORPHANED
 from corral.model import OPEN, Attempt
 
 PARKED = ("limited", "waiting", "over_budget")

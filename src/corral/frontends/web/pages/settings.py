@@ -88,11 +88,11 @@ async def again(delivery: str, request: Request, site: Here, caller: Admin) -> R
 async def change_schedule(name: str, act: str, request: Request, site: Here, caller: Admin) -> Response:
     """Let a schedule rest or go on, take it away, or start what it starts now."""
     if act == "drop":
-        site.engine.automation.drop_schedule(name)
+        site.engine.automation.drop(name)
     elif act in ("pause", "resume"):
-        site.engine.automation.enable_schedule(name, enabled=act == "resume")
+        await site.engine.automation.enable(name, enabled=act == "resume")
     elif act == "run":
-        run = await site.engine.automation.start_schedule(name, site.vet)
+        run = await site.engine.automation.start(name, site.vet)
         return frame.go_to(f"/runs/{run}")
     else:
         raise Refused(404, "not_found", f"a schedule cannot {act}")
@@ -122,6 +122,6 @@ def _shown(
         request, caller, "_settings.html" if part else "settings.html",
         me=caller.token, tokens=site.engine.access.tokens() if admin else [], scopes=SCOPES, secret=secret,
         queue=site.engine.queue.state(), halted=site.engine.money.halted(),
-        schedules=site.engine.automation.schedules(), triggers=site.engine.triggers.all(),
+        schedules=site.engine.automation.all(), triggers=site.engine.triggers.all(),
         hooks=hooks, dead=dead, hook=hook, home=site.engine.home, roots=site.settings.roots,
     )  # fmt: skip
