@@ -91,6 +91,38 @@ def test_no_ref_is_left_of_trees_that_were_made_for_checks(corral: Corral) -> No
     assert not [ref for ref in Repo(Path(outcome.json["repo"])).refs() if "harness" in ref]
 
 
+ORDERED = """import unittest
+import sums
+KEPT = []
+class Ordered(unittest.TestCase):
+    def test_a(self):
+        KEPT.append(sums.double(2))
+        self.assertEqual(KEPT, [4])
+    def test_b(self):
+        self.assertEqual(KEPT[0], 4)
+"""
+
+
+def test_tests_that_pass_only_in_their_order_prove_nothing(corral: Corral) -> None:
+    outcome = judged(corral, FIX, files={**FILES, "tests/test_ordered.py": ORDERED})
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed"), outcome
+    (why,) = outcome.attempt["evidence"]["reasons"]
+    assert why == (
+        f"`{UNITTEST}` has tests that pass only by chance, or only in their usual order: test_ordered.Ordered.test_b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "grade"), [("made.py", "unharmed"), ("made.txt", "proven"), ("build/made.py", "proven")]
+)
+def test_a_check_that_adds_code_to_its_tree_proves_nothing(corral: Corral, more: str, grade: str) -> None:
+    check = f"{UNITTEST} && mkdir -p build && date > {more}"
+    outcome = judged(corral, FIX, "--check", check)
+    assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, grade), outcome
+    words = f"`{check}` adds files to the repository which its next run would read: made.py"
+    assert (words in outcome.attempt["evidence"]["reasons"]) == (grade == "unharmed")
+
+
 def test_work_that_shows_no_progress_is_unharmed_and_no_check_is_unchecked(corral: Corral) -> None:
     outcome = judged(corral, "echo x > x", files={**FILES, "sums.py": GOOD})
     assert (outcome.code, outcome.attempt["evidence"]["grade"]) == (0, "unharmed")

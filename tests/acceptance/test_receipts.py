@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from corral.model import Receipt
+from corral.rules.checks import receipts
 from corral.world import receipt_key
 from tests.rig.command import Corral, Outcome
 from tests.rig.repository import Repo
@@ -55,6 +58,31 @@ def test_a_receipt_is_shown_and_holds(proven: tuple[Corral, Repo, Outcome]) -> N
     assert corral("show", "@last", "--receipt").out.startswith("{")
     assert broken(corral) == []
     assert corral("verify", "@last").out.startswith("holds")
+
+
+def test_other_versions_of_programs_are_named_when_checks_run_again(corral: Corral) -> None:
+    corral.agent("mine", "echo 'VALUE = 2' > values.py")
+    repo = corral.repo(files={"values.py": "VALUE = 1\n"})
+    check = "python3 -c 'from values import VALUE; assert VALUE == 2'"
+    outcome = corral.run(repo, "set VALUE to 2", "--agent", "mine", "--check", check)
+    assert outcome.code == 0, outcome
+    (now,) = corral("show", "@last", "--receipt", "--json").json["programs"]
+    assert now.startswith("Python 3.")
+    again = corral("verify", "@last", "--rerun")
+    assert (again.code, "ran with" in again.out) == (0, False)
+    key = receipt_key.key(corral.home)
+    assert key is not None
+
+    def older(record: dict[str, Any]) -> None:
+        receipt = msgspec.convert({**record["receipt"], "programs": ["Python 2.7.18"]}, Receipt)
+        record["receipt"] = msgspec.to_builtins(receipts.seal(receipt, key))
+        note(repo, receipt.commit, receipts.text(receipts.seal(receipt, key)).decode())
+
+    stored(corral, older)
+    assert broken(corral) == []
+    again = corral("verify", "@last", "--rerun")
+    assert again.code == 0, again
+    assert f"its checks ran with Python 2.7.18, and run with {now} now" in again.out
 
 
 def test_a_changed_note_is_found(proven: tuple[Corral, Repo, Outcome]) -> None:

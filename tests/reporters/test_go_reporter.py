@@ -57,6 +57,7 @@ func TestParts(t *testing.T) {
     }, ran.output
     assert (ran.code, ran.seen.runners, ran.seen.sessions) == (1, ("go",), 2)
     assert (ran.seen.unfinished, ran.seen.doubts) == ((), ())
+    assert [each.startswith("Go go1.") for each in ran.seen.programs] == [True]
     assert not list((tmp_path / "work").rglob("corral*")), "nothing of ours stays in the tree"
     assert "ok  \texample.com/calc" in ran.output
 

@@ -53,6 +53,7 @@ def test_the_runner_of_node_reports_each_test(tmp_path: Path, version: str) -> N
         assert (ran.code, ran.seen.runners, ran.seen.unfinished, ran.seen.doubts) == (1, ("node",), (), ())
     alone = observed_by_node(tmp_path, files, "node test/b.test.mjs", version)
     assert alone.code == 0
+    assert [each.startswith("Node ") for each in alone.seen.programs] == [True]
     assert set(alone.seen.tests.values()) == {"passed", "xfailed"}
     assert (alone.seen.unfinished, alone.seen.doubts) == ((), ())
 

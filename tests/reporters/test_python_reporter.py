@@ -1,5 +1,6 @@
 """Python programs of a check: tests by id, programs that end early, runners that are replaced from inside."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def test_pytest_reports_each_test(tmp_path: Path, more: str) -> None:
     assert (ran.code, ran.seen.runners, ran.seen.sessions) == (1, ("pytest",), 1)
     assert (ran.seen.unfinished, ran.seen.doubts) == ((), ())
     assert "calc" in ran.seen.inside
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert ran.seen.programs == (f"Python {version}", f"pytest {pytest.__version__}")
     assert {"pluggy", "pytest"} <= set(ran.seen.outside)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.model import Attempt, Evidence
+from corral.rules.checks.outside import programs
 from corral.rules.race import select, variation
 from corral.rules.race.variation import Answer
 from corral.rules.race.varied_calls import MOST_CALLS, Call, found_in, modules, varied, with_own
@@ -64,7 +65,8 @@ def test_values_vary_within_their_types_and_the_calls_are_bounded() -> None:
 def probed(folder: Path, product: str, calls: Sequence[Call]) -> list[Answer]:
     folder.mkdir()
     (folder / "sums.py").write_text(product)
-    command = [sys.executable, "-c", variation.program(calls, ["."])]
+    program = programs.python(calls, ["."], variation.MARK, errors=True)
+    command = ["/bin/sh", "-c", programs.command(program, sys.executable, "main.py", {})]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return variation.answers(ended.stdout, len(calls), ended=True)
 

@@ -40,7 +40,9 @@ async def verify(store: Store, run: str, *, rerun: bool) -> Verification:
             seen = await _found(record, record.receipt, plan, repository, store.folder)
             if rerun and seen.commit:
                 again = await _again(record, record.receipt, plan, repository, store.folder)
-                seen = structs.replace(seen, again=again.results, graded_again=again.evidence)
+                seen = structs.replace(
+                    seen, again=again.results, graded_again=again.evidence, programs=again.detail.programs
+                )
             found.append(receipts.verify(record.receipt, seen))
     return Verification(run=run, holds=bool(found) and all(each.holds for each in found), receipts=tuple(found))
 

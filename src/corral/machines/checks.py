@@ -14,7 +14,7 @@ from corral.machines.logs import Log, Tail
 from corral.machines.shell import MOST_COUNTED, MOST_LEFT, Command, Kept
 from corral.machines.workspace_host import WorkspaceHost
 from corral.model import CheckResult, Seen
-from corral.rules.checks import results
+from corral.rules.checks import added_files, results
 from corral.rules.checks.results import junit
 from corral.world.process import Limits
 from corral.world.workspace import checkout, touched_files
@@ -50,11 +50,15 @@ async def observe(
         if lay is not None:
             names += await lay(made)
         before = await asyncio.to_thread(touched_files.marks, made.tree, names)
+        listed = await asyncio.to_thread(touched_files.listed, made.tree, added_files.is_output_folder)
+        ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
         for place, check in enumerate(checks, 1):
             seen = await _check(host, made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}")
             after = await asyncio.to_thread(touched_files.marks, made.tree, names)
-            found.append(structs.replace(seen, touched=touched_files.between(before, after)))
-            before = after
+            there = await asyncio.to_thread(touched_files.listed, made.tree, added_files.is_output_folder)
+            added = added_files.telling(there - listed, ignored)
+            found.append(structs.replace(seen, touched=touched_files.between(before, after), added=added))
+            before, listed = after, there
             told(found[-1].result)
     finally:
         host.boxes.cache = cache

@@ -34,6 +34,7 @@ class Report(Struct, frozen=True, kw_only=True):
     outside: tuple[str, ...] = ()  #: top-level modules that were imported from elsewhere
     unstable: tuple[str, ...] = ()  #: ids that another run of the same tree does not have
     cut: bool = False  #: there were more tests than are kept
+    programs: tuple[str, ...] = ()  #: what ran, with versions: Python 3.11.7, pytest 9.2.0, Node 20.1.0
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     result: CheckResult
     report: Report | None = None  #: None: no reporter knows its runner
     touched: tuple[str, ...] = ()  #: files of the checked commit that were changed while it ran
+    added: tuple[str, ...] = ()  #: new files in its tree that a later run would read
     left: tuple[str, ...] = ()  #: programs that it left running
 
 
@@ -86,6 +88,7 @@ class EvidenceRun(Struct, frozen=True, kw_only=True):
     cached: bool = False
     reporter: tuple[str, ...] = ()  #: the runners that reported; empty: only the exit code and printed counts are known
     tests: Tally | None = None
+    programs: tuple[str, ...] = ()  #: what ran, with versions, as far as a reporter saw it
 
     @property
     def passed(self) -> bool:
@@ -148,3 +151,9 @@ class EvidenceDetail(Struct, frozen=True, kw_only=True):
     steered: tuple[Steered, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()  #: what was not done, and why
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What ran in the checks of the work, with versions."""
+        own = (each for run in self.runs if run.tree == "delivered" for each in run.programs)
+        return tuple(dict.fromkeys(own))

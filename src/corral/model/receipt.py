@@ -27,4 +27,5 @@ class Receipt(Struct, frozen=True, kw_only=True):
     corral: str
     at: str
     evidence: Evidence | UnsetType = UNSET  #: how well it is proven; unset in receipts of older versions
+    programs: tuple[str, ...] | UnsetType = UNSET  #: what ran in its checks, with versions; unset: not known
     seal: str = ""  #: made with this machine's key over all of the above

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from corral.machines.shell import Kept
 from corral.model import ENCODER, CheckResult, Seen
 from corral.model.errors import CorralError
 from corral.rules.checks import outside
-from corral.rules.checks.outside import Line, Outside, Probe, Settings
+from corral.rules.checks.outside import Line, Outside, Probe, Settings, programs
 from corral.rules.checks.steering import roles
 from corral.world.git import blobs
 from corral.world.process import Limits
@@ -79,7 +78,7 @@ async def _judged(host: Host, probe: Probe, base: str | None, commit: str, trees
 
 async def _answers(host: Host, probe: Probe, commit: str, trees: TreeRuns) -> list[Line]:
     """Run a program on a commit, or find out what it printed before."""
-    interpreter = _python(host.task.checks)
+    interpreter = programs.python_of(host.task.checks)
     own = hashlib.sha256(ENCODER.encode((await trees.key(commit), interpreter, probe))).hexdigest()
     known = trees.known(own)
     if known is None:
@@ -112,13 +111,3 @@ async def _run(host: Host, probe: Probe, interpreter: str, commit: str, trees: T
     finally:
         await checkout.remove(folder)
     return Seen(result=result)
-
-
-def _python(checks: Sequence[str]) -> str:
-    """Return the Python that the checks name, or that lies beside the pytest that they name."""
-    for check in checks:
-        if found := re.search(r"(?:^|[\s;&|(])([\w./-]*python[\d.]*)(?=\s|$)", check):
-            return found[1]
-        if found := re.search(r"(?:^|[\s;&|(])([\w./-]+/)(?:pytest|py\.test)(?=\s|$)", check):
-            return f"{found[1]}python"
-    return "python3"

@@ -43,6 +43,7 @@ def _unsealed(recorder: AttemptEvents, task: Task, host: Host, commit: str) -> R
         corral=__version__,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         evidence=attempt.evidence if attempt.evidence is not None else UNSET,
+        programs=(record.evidence.programs or UNSET) if record.evidence else UNSET,
     )
 
 

@@ -40,7 +40,7 @@ HOSTS = (
 )  #: trees whose checks run as a user of their own, maybe beside those of the work
 LIMITED = ("altered", "reordered")
 LEAST_SECONDS, MOST_TIMES = 30.0, 3  #: that these may take, and how often as long as the work's own
-VERSION = 3  #: of what is remembered of a run of checks
+VERSION = 4  #: of what is remembered of a run of checks
 _flights: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
@@ -167,6 +167,7 @@ class TreeRuns:
                 seconds=each.result.seconds,
                 cached=each.result.cached,
                 reporter=each.report.runners if each.report else (),
+                programs=each.report.programs if each.report else (),
                 tests=_nameless(each.result.tests) if tree.startswith("held-out") else each.result.tests,
             )
             for each in found

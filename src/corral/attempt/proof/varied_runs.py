@@ -18,6 +18,7 @@ from corral.machines.shell import Kept
 from corral.model import AttemptRecord, RunPlan, Variation
 from corral.model.errors import CorralError
 from corral.model.flow import Node, Task
+from corral.rules.checks.outside import programs
 from corral.rules.checks.steering import roles
 from corral.rules.race import variation, varied_calls
 from corral.rules.race.variation import Answer
@@ -79,7 +80,8 @@ async def compare(plan: RunPlan, task: Task, state: Path, records: Sequence[Atte
     if not calls:
         return {each.attempt.id: Variation(note=NOTHING_TO_VARY) for each in records}
     roots = list(dict.fromkeys([known[call.module] for call in calls] + ["."]))
-    command = f"{_python(task.checks)} -B -c {shlex.quote(variation.program(calls, roots))}"
+    program = programs.python(calls, roots, variation.MARK, errors=True)
+    command = programs.command(program, programs.python_of(task.checks), "main.py", {})
     by_tree: dict[str, list[Answer]] = {}
     for each in records:
         if each.tree not in by_tree:
@@ -116,12 +118,6 @@ def _inline(checks: Sequence[str]) -> list[str]:
             continue
         found += [code for flag, code in itertools.pairwise(words) if flag == "-c"]
     return found
-
-
-def _python(checks: Sequence[str]) -> str:
-    """Return the Python that the checks name, as they name it."""
-    found = [re.search(r"(?:^|[\s;&|(])([\w./-]*python[\d.]*)(?=\s|$)", check) for check in checks]
-    return next((each[1] for each in found if each), "python3")
 
 
 async def _asked(host: Host, record: AttemptRecord, commit: str | None, command: str, calls: int) -> list[Answer]:

@@ -140,4 +140,5 @@ def _lines(found: Verification) -> list[str]:
         good = ", ".join(point.what for point in each.points if point.holds)
         lines.append(f"{'holds' if each.holds else 'BROKEN'}  {each.attempt} ({each.agent})  {good}")
         lines += [f"  {point.what}: {point.words}" for point in each.points if not point.holds]
+        lines += [f"  {note}" for note in each.notes]
     return lines

@@ -1,4 +1,4 @@
-"""What the run of a check did besides: files of the repository that it changed, programs that it left running."""
+"""What the run of a check did besides: files that it changed or added, programs that it left running."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from corral.model import Seen
+from corral.rules.checks import added_files
 from corral.rules.checks.steering import roles, table
 
-#: What package managers write when dependencies changed.
-LOCKS = re.compile(r"(?i)(^|/)([^/]*\.lock|[^/]*[.-]lock\.(json|ya?ml)|go\.(sum|mod)|npm-shrinkwrap\.json|bun\.lockb)$")
 WORDS_OF_TESTS = table.CASE_WORDS | {
     "test",
     "tests",
@@ -45,6 +44,7 @@ def found(before: Seen, now: Seen, product: Collection[str]) -> Meddling:
     command, meddling = now.result.command, Meddling()
     if now.left:
         meddling.limits.append(f"`{command}` left programs running: {_some(list(now.left))}")
+    meddling.limits += added_files.limits(now)
     touched = list(_touched(now, product))
     came_as_far = before.result.passed or bool(before.report and before.report.tests)
     new = [each for each in touched if each not in before.touched]
@@ -60,7 +60,7 @@ def _touched(now: Seen, product: Collection[str]) -> Iterator[str]:
     own = {*product}
     for each in now.touched:
         path = HOW.sub("", each)
-        if path in own or LOCKS.search(path):
+        if path in own or added_files.LOCKS.search(path):
             continue
         if not roles.is_code(path) or _of_tests(each, now.result.command):
             yield each

@@ -25,6 +25,7 @@ class Found(Struct, frozen=True, kw_only=True):
     key: bytes | None = None
     again: tuple[CheckResult, ...] | None = None  #: the checks, run once more
     graded_again: Evidence | None = None  #: the grade they come to now; None: they fail, or were not run
+    programs: tuple[str, ...] = ()  #: what runs in them now, with versions
 
 
 class Point(Struct, frozen=True):
@@ -43,6 +44,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     commit: str
     holds: bool
     points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()  #: what differs from then and breaks nothing by itself
 
 
 def text(receipt: Receipt) -> bytes:
@@ -68,6 +70,7 @@ def verify(receipt: Receipt, found: Found) -> Verified:
         commit=receipt.commit,
         holds=all(point.holds for point in points),
         points=points,
+        notes=_other_programs(receipt, found),
     )
 
 
@@ -107,6 +110,14 @@ def _graded(receipt: Receipt, found: Found) -> list[Point]:
     reasons = "; ".join(found.graded_again.reasons[:2]) if found.graded_again else ""
     words = f"it is {now}" if holds else f"the receipt says {receipt.evidence.grade}, it is {now}"
     return [Point("evidence", holds=holds, words=words + (f": {reasons}" if reasons and not holds else ""))]
+
+
+def _other_programs(receipt: Receipt, found: Found) -> tuple[str, ...]:
+    """Say with which versions of programs it was proven, where others run now."""
+    then = receipt.programs if receipt.programs is not UNSET else ()
+    if found.again is None or not then or not found.programs or {*then} == {*found.programs}:
+        return ()
+    return (f"its checks ran with {', '.join(then)}, and run with {', '.join(found.programs)} now",)
 
 
 def _same(what: str, said: str, now: str | None) -> Point:

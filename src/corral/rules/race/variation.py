@@ -1,4 +1,4 @@
-"""Rivals compared by what they answer to varied inputs: a probe program, its answers, and who agrees with whom."""
+"""Rivals compared by what they answer to varied inputs: the answers of a probe, and who agrees with whom."""
 
 from __future__ import annotations
 
@@ -6,86 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 
 from corral.model import Attempt, Variation
+from corral.rules.checks import outside
 from corral.rules.race.varied_calls import Call
 
-CALL_SECONDS = 2  #: of one call
 MOST_SECONDS = 60.0  #: of one probe
 MOST_SHOWN = 60  #: characters of an answer
 MOST_OUTPUT = 4 << 20
 LEAST_FOR_MAJORITY = 3
 MARK = "corral-variation "
 RAISES = "raises"
-
-#: Standard library alone; any Python 3. What is printed by the product goes nowhere.
-PROGRAM = """
-import importlib, json, math, os, signal, sys
-out = os.fdopen(os.dup(1), "w")
-null = os.open(os.devnull, os.O_RDWR)
-for number in (0, 1, 2):
-    os.dup2(null, number)
-sys.path[:0] = [os.path.abspath(each) for each in ROOTS]
-class Slow(BaseException):
-    pass
-def slow(*_):
-    raise Slow()
-def plain(value, depth=0):
-    kind = type(value)
-    if depth > 20:
-        raise ValueError
-    if value is None or kind in (bool, int, str):
-        return repr(value)
-    if kind is float:
-        return "nan" if value != value else repr(float("%.9g" % value))
-    if kind in (list, tuple):
-        inner = ", ".join(plain(each, depth + 1) for each in value)
-        return "[" + inner + "]" if kind is list else "(" + inner + ("," if len(value) == 1 else "") + ")"
-    if kind in (set, frozenset):
-        return "{" + ", ".join(sorted(plain(each, depth + 1) for each in value)) + "}" if value else "set()"
-    if kind is dict:
-        rows = sorted((plain(key, depth + 1), plain(each, depth + 1)) for key, each in value.items())
-        return "{" + ", ".join(key + ": " + each for key, each in rows) + "}"
-    raise ValueError
-def answer(module, name, arguments):
-    signal.alarm(SECONDS)
-    try:
-        function = importlib.import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-        value = eval("function(" + arguments + ")", {"function": function})
-    except Slow:
-        return {}
-    except BaseException as error:
-        return {"raises": type(error).__name__}
-    finally:
-        signal.alarm(0)
-    try:
-        return {"value": plain(value)[:10000]}
-    except Exception:
-        return {}
-signal.signal(signal.SIGALRM, slow)
-out.write(MARK + "begins" + chr(10))
-out.flush()
-for place, call in enumerate(CALLS):
-    try:
-        found = answer(*call)
-    except Slow:
-        found = {}
-    out.write(MARK + json.dumps(dict(found, call=place)) + chr(10))
-    out.flush()
-os._exit(0)
-"""
-
-
-class Line(Struct, frozen=True):
-    """One answer as the probe prints it; neither: there is no word on that call."""
-
-    call: int
-    value: str | None = None
-    raises: str | None = None
 
 
 class Answer(Struct, frozen=True):
@@ -106,25 +38,11 @@ class Answer(Struct, frozen=True):
         return f"{RAISES} {_shown(self.raises)}" if self.raises else "no answer"
 
 
-def program(calls: Sequence[Call], roots: Sequence[str]) -> str:
-    """Return the Python program that makes the calls, one after another, and prints what each gives."""
-    rows = [(call.module, call.name, call.arguments) for call in calls]
-    return f"CALLS = {rows!r}\nROOTS = {list(roots)!r}\nSECONDS = {CALL_SECONDS}\nMARK = {MARK!r}\n{PROGRAM}"
-
-
 def answers(output: str, calls: int, *, ended: bool) -> list[Answer]:
     """Read what a probe printed; a program that ended by itself before its last call ended in the next one."""
-    found: dict[int, Answer] = {}
-    for line in output.splitlines():
-        if not line.startswith(MARK):
-            continue
-        try:
-            row = msgspec.json.decode(line.removeprefix(MARK), type=Line)
-        except (msgspec.MsgspecError, ValueError):
-            continue
-        found.setdefault(row.call, Answer(row.value, row.raises))
     missing = Answer(raises="the end of the program") if ended else Answer()
-    return [found.get(place, missing) for place in range(calls)]
+    found = outside.answers(output, MARK, calls)
+    return [Answer(each.value, each.raises) if each.known else missing for each in found]
 
 
 def compared(

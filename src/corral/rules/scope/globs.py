@@ -165,3 +165,14 @@ def ignored_here(globs: Sequence[Glob], states: Sequence[States], *, folder: boo
         if one.fits(state) and (folder or not one.folders_only):
             return not one.excludes
     return False
+
+
+def is_ignored(rules: Sequence[Glob], path: str) -> bool:
+    """Tell whether the rules of a .gitignore leave out a file, or a folder above it."""
+    states = [each.start() for each in rules]
+    parts = path.split("/")
+    for place, name in enumerate(parts, 1):
+        states = [each.step(state, name) for each, state in zip(rules, states, strict=True)]
+        if ignored_here(rules, states, folder=place < len(parts)):
+            return True
+    return False

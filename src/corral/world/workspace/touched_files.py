@@ -1,10 +1,10 @@
-"""Files of a checkout that a program changed, removed or made of another mode while it ran."""
+"""Files of a checkout that a program changed, removed, added or made of another mode while it ran."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 MOST_WATCHED = 50_000  #: files of one checkout; looking at more would take longer than most checks
@@ -18,6 +18,18 @@ Marks = Mapping[str, Mark | None]
 def marks(tree: Path, names: Sequence[str]) -> Marks:
     """Return what tells whether a file was touched; the change time cannot be set back from within a box."""
     return {name: _mark(f"{tree}/{name}") for name in names[:MOST_WATCHED]}
+
+
+def listed(tree: Path, left_out: Callable[[str], bool]) -> set[str]:
+    """Return the files of a checkout as it is now; folders by these names are not looked into."""
+    found: set[str] = set()
+    for folder, below, names in os.walk(tree):
+        below[:] = [each for each in below if not left_out(each)]
+        start = os.path.relpath(folder, tree)
+        found.update(name if start == "." else f"{start}/{name}" for name in names)
+        if len(found) > MOST_WATCHED:
+            break
+    return found
 
 
 def _mark(path: str) -> Mark | None:

@@ -33,6 +33,7 @@ function send(event) {
     return; // nobody listens
   }
   try {
+    if (event.e === 'begin') event.v = [`Node ${process.versions.node}`];
     const line = Buffer.from(ascii(stringify(event)) + '\n');
     for (let tries = 0; tries < 1000; tries++) {
       try {

@@ -55,6 +55,8 @@ def encode(value):
 
 
 def send(**event):
+    if event["e"] == "begin":
+        event["v"] = _programs()
     line = "{" + ",".join(quote(name) + ":" + encode(value) for name, value in event.items()) + "}\n"
     try:
         channel = _open(CHANNEL, os.O_WRONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
@@ -74,6 +76,13 @@ def send(**event):
         pass
     finally:
         _close(channel)
+
+
+def _programs():
+    """Return what runs here, with versions."""
+    found = ["%s %d.%d.%d" % (("Python" if sys.implementation.name == "cpython" else "PyPy",) + sys.version_info[:3])]
+    version = getattr(sys.modules.get("pytest"), "__version__", None)
+    return [*found, "pytest %s" % version] if isinstance(version, str) else found
 
 
 def send_names(inside, outside):

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from corral.rules.checks.outside.checked import Checked
 
 CALL_SECONDS = 2  #: of one call
+
+
+class PythonCall(Protocol):
+    """A call of a function of the product."""
+
+    @property
+    def module(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> str: ...  #: as source
+
+
 #: Names of variables by which a program might know its surroundings.
 RUNNERS = "CORRAL|PYTEST|NODE|JEST|VITEST|MOCHA|npm|TEST|UNITTEST|TAP|CI"
 
@@ -39,17 +54,14 @@ def plain(value, depth=0):
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        value = float.__float__(value)
-        if value != value or value in (float("inf"), -float("inf")):
-            raise ValueError
-        return repr(float("%.9g" % value))
+        return repr(float("%.9g" % float.__float__(value)))
     if kind in (list, tuple):
         inner = ", ".join(plain(each, depth + 1) for each in value)
         return "[" + inner + "]" if kind is list else "(" + inner + ("," if len(value) == 1 else "") + ")"
-    if kind is set and value:
-        return "{" + ", ".join(sorted(plain(each, depth + 1) for each in value)) + "}"
+    if kind in (set, frozenset):
+        return "{" + ", ".join(sorted(plain(each, depth + 1) for each in value)) + "}" if value else "set()"
     if kind is dict:
-        rows = [(plain(key, depth + 1), plain(each, depth + 1)) for key, each in value.items()]
+        rows = sorted((plain(key, depth + 1), plain(each, depth + 1)) for key, each in value.items())
         return "{" + ", ".join(key + ": " + each for key, each in rows) + "}"
     raise ValueError
 def from_outside(error):
@@ -64,15 +76,15 @@ def answer(module, name, arguments):
         function = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
-    except BaseException:
+    except BaseException as error:
         signal.alarm(0)
-        return {}
+        return {"raises": type(error).__name__} if ERRORS and not isinstance(error, Slow) else {}
     try:
         value = eval("function(" + arguments + ")", {"function": function})
     except Slow:
         return {}
     except BaseException as error:
-        return {} if from_outside(error) else {"raises": type(error).__name__}
+        return {} if from_outside(error) and not ERRORS else {"raises": type(error).__name__}
     finally:
         signal.alarm(0)
     try:
@@ -80,6 +92,8 @@ def answer(module, name, arguments):
     except Exception:
         return {}
 signal.signal(signal.SIGALRM, slow)
+out.write(MARK + "begins" + chr(10))
+out.flush()
 for place, call in enumerate(CALLS):
     try:
         found = answer(*call)
@@ -138,10 +152,11 @@ async function answer(where, module, imported, name, given) {
 """
 
 
-def python(calls: Sequence[Checked], roots: Sequence[str], mark: str) -> str:
-    """Return the Python program that makes these calls."""
+def python(calls: Sequence[PythonCall], roots: Sequence[str], mark: str, *, errors: bool = False) -> str:
+    """Return the Python program that makes these calls; `errors`: those of files and imports are answers as well."""
     rows = [(each.module, each.name, each.arguments) for each in calls]
-    return f"CALLS = {rows!r}\nROOTS = {list(roots)!r}\nSECONDS = {CALL_SECONDS}\nMARK = {mark!r}\n{PYTHON}"
+    given = {"CALLS": rows, "ROOTS": list(roots), "SECONDS": CALL_SECONDS, "MARK": mark, "ERRORS": errors}
+    return "".join(f"{name} = {value!r}\n" for name, value in given.items()) + PYTHON
 
 
 def node(calls: Sequence[Checked], mark: str) -> str:
@@ -161,3 +176,13 @@ def command(program: str, interpreter: str, file: str, env: Mapping[str, str]) -
         f'place=$(mktemp -d) && cd "$place" && echo {text} | base64 -d > {file} && {given} "$run" {file} "$root" '
         '< /dev/null; code=$?; cd /; rm -rf "$place"; exit $code'
     )
+
+
+def python_of(checks: Sequence[str]) -> str:
+    """Return the Python that checks name, or that lies beside the pytest that they name."""
+    for check in checks:
+        if found := re.search(r"(?:^|[\s;&|(])([\w./-]*python[\d.]*)(?=\s|$)", check):
+            return found[1]
+        if found := re.search(r"(?:^|[\s;&|(])([\w./-]+/)(?:pytest|py\.test)(?=\s|$)", check):
+            return f"{found[1]}python"
+    return "python3"

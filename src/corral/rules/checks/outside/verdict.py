@@ -27,6 +27,7 @@ class Line(Struct, frozen=True):
     value: str | None = None
     raises: str | None = None
     made: bool = False  #: what was called is a class: it gives an object of its own kind
+    known: bool = True  #: the program came to this call
 
     def differs(self, checked: Checked) -> bool:
         """Tell whether it is another answer than the test expects; not where nothing is known."""
@@ -62,7 +63,7 @@ def answers(output: str, mark: str, calls: int) -> list[Line]:
             except (msgspec.MsgspecError, ValueError):
                 continue
             found.setdefault(row.call, row)
-    return [found.get(place, Line(place)) for place in range(calls)]
+    return [found.get(place, Line(place, known=False)) for place in range(calls)]
 
 
 def read(checked: Checked, text: str | None) -> Any:  # noqa: ANN401 -- any plain value

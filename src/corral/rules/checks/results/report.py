@@ -17,6 +17,7 @@ MOST_WORDS = 300  #: of what a line says
 MOST_SESSIONS = 10_000
 MOST_STRANGE = 1000  #: lines that are not ours; after these nothing more is read
 MOST_MODULES = 5000
+MOST_PROGRAMS, MOST_VERSION = 20, 40
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _PLAIN = re.compile(r"[\w./=+:@,-]+")  #: what stands on a command line as it is
 _WORST: dict[Outcome, int] = {"skipped": 0, "xfailed": 1, "passed": 2, "failed": 3}
@@ -36,6 +37,7 @@ class _Line(Struct):
     words: str | list[str] = field(name="w", default="")
     inside: list[str] = field(name="in", default_factory=list[str])
     outside: list[str] = field(name="out", default_factory=list[str])
+    programs: list[str] = field(name="v", default_factory=list[str])  #: with their versions
 
 
 class _Session(Struct):
@@ -62,9 +64,12 @@ class _Reading:
         self.weak: dict[str, None] = {}
         self.inside: dict[str, None] = {}
         self.outside: dict[str, None] = {}
+        self.programs: dict[str, None] = {}
         self.cut = False
 
     def take(self, line: _Line) -> None:
+        for each in line.programs[: MOST_PROGRAMS - len(self.programs)]:
+            self.programs[each[:MOST_VERSION]] = None
         if line.event == "begin" and len(self.sessions) < MOST_SESSIONS:
             self.sessions[line.session] = _Session(line.kind[:20], line.about[:MOST_WORDS], line.soft)
         elif line.event == "test":
@@ -146,7 +151,10 @@ def of_check(lines: Iterable[bytes], output: str, exit_code: int, *, cut: bool =
     unfinished = (*(found.unfinished if found else ()), *text.unfinished)
     sessions = found.sessions if found else text.sessions
     weak = found.weak if found else ()
-    return structs.replace(text, tests=tests, sessions=sessions, doubts=doubts, weak=weak, unfinished=unfinished)
+    programs = found.programs if found else ()
+    return structs.replace(
+        text, tests=tests, sessions=sessions, doubts=doubts, weak=weak, unfinished=unfinished, programs=programs
+    )
 
 
 def printed(output: str) -> Report | None:
@@ -182,4 +190,5 @@ def read(lines: Iterable[bytes], exit_code: int | None = None, *, cut: bool = Fa
         inside=tuple(sorted(reading.inside)),
         outside=tuple(sorted(reading.outside)),
         cut=cut or reading.cut,
+        programs=tuple(sorted(reading.programs)),
     )

@@ -111,18 +111,8 @@ def _ignored(changes: Sequence[Change], contents: Contents) -> list[Doubt]:
     return [
         Doubt(path=path, line=1, words=f"is added, though {IGNORES} leaves it out", strong=False)
         for path in added
-        if _is_ignored(rules, path)
+        if globs.is_ignored(rules, path)
     ]
-
-
-def _is_ignored(rules: Sequence[globs.Glob], path: str) -> bool:
-    states = [each.start() for each in rules]
-    parts = path.split("/")
-    for place, name in enumerate(parts, 1):
-        states = [each.step(state, name) for each, state in zip(rules, states, strict=True)]
-        if globs.ignored_here(rules, states, folder=place < len(parts)):
-            return True
-    return False
 
 
 def _variables(path: str, base: str, delivered: str, contents: Contents) -> list[Doubt]:

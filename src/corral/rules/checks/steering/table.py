@@ -162,6 +162,9 @@ CODE_SUFFIXES = frozenset({
     ".ml", ".r", ".jl", ".dart", ".nim", ".zig", ".d", ".m", ".mm", ".bats", ".t", ".feature", ".node", ".wasm",
 })  # fmt: skip
 
+#: What compilers make: a build leaves it beside its sources.
+COMPILED_SUFFIXES = frozenset({".so", ".pyd", ".node", ".wasm", ".d"})
+
 #: Words in the name of a program that is there to judge other files.
 JUDGES = frozenset({
     "check", "checks", "test", "tests", "testing", "verify", "ci", "smoke", "spec", "specs", "e2e", "acceptance", "integration",
