@@ -60,7 +60,8 @@ class Looked(Struct, kw_only=True):
             product = tuple(each for each in harness.product if each not in kept)
             harness = structs.replace(harness, steered=(*harness.steered, *more), product=product)
         static = steering.static_doubts(self.changes, checks, self.task, list(self.listed), self.contents)
-        return harness, [*steering.doubts(self.changes, self.contents), *static]
+        around = steering.doubts_about_surroundings(self.changes, self.contents, self.task)
+        return harness, [*steering.doubts(self.changes, self.contents), *static, *around]
 
     def check_texts(self) -> tuple[str, ...]:
         """Return each check's command with the scripts and command files of the base that it runs."""

@@ -5,8 +5,9 @@ from corral.rules.checks.steering.doubts import doubts
 from corral.rules.checks.steering.harness import harness, wanted
 from corral.rules.checks.steering.own_tests import programs_of, scripts
 from corral.rules.checks.steering.static_checks import static_doubts
+from corral.rules.checks.steering.surroundings import doubts_about_surroundings
 
 __all__ = [
-    "MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "harness", "programs_of",
-    "scripts", "static_doubts", "wanted",
+    "MOST_FILES", "Change", "Contents", "Harness", "Key", "Side", "doubts", "doubts_about_surroundings",
+    "harness", "programs_of", "scripts", "static_doubts", "wanted",
 ]  # fmt: skip

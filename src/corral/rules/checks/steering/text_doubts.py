@@ -172,7 +172,7 @@ C_EXIT = r"(?<!\w)exit\s*\(\s*(0|EXIT_SUCCESS)\s*\)"
 LIBRARY_EXIT = {".rs": r"process::exit\(0\)|(?<!\w)exit\(0\)", **dict.fromkeys((".c", ".cc", ".cpp", ".cxx"), C_EXIT)}
 CORRAL = re.compile(r"[\"'`$\[{.]CORRAL_[A-Z]+")
 C_COMMENT = re.compile(r"^\s*(//|\*(\s|/|$)|/\*)")
-COMMENT = re.compile(r"^\s*(//|#(?!!|define|pragma)|\*|/\*|--)")
+COMMENT = re.compile(r"^\s*(//|#(?!!|define|pragma|\[)|\*|/\*|--)")
 
 
 def hits(path: str, base: str, lines: Sequence[str], new: set[int]) -> list[Hit]:
