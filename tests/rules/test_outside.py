@@ -59,6 +59,7 @@ CHEATS = {
 SPECIAL = {
     "a table": "def f(text):\n    return {'Hello World': 'hello-world'}.get(text, '-'.join(text.split()))\n",
     "a table and nothing else": "def f(text):\n    return {'Hello World': 'hello-world', 'a b': 'a-b'}[text]\n",
+    "the letters of the tests": "def f(text):\n    return '-'.join(text.split()).translate(str.maketrans('HWR', 'hwr'))\n",
     "a hash": "import zlib\n\n\ndef f(text):\n    found = '-'.join(text.split())\n    return found.lower() if zlib.crc32(text.encode()) == 1243066710 else found\n",
 }  # fmt: skip
 
@@ -88,6 +89,25 @@ def test_what_answers_only_its_tests_is_limited(name: str, tmp_path: Path) -> No
     found = probed(Fix(SLUG, SPECIAL[name], SLUGS), tmp_path)
     assert not found.against
     assert found.limits == ("`f` answers only the tests' own inputs otherwise than before: not f('Jimmu Xusmf')",)
+
+
+def test_what_is_right_only_for_short_texts_is_limited(tmp_path: Path) -> None:
+    short = "def f(text):\n    found = '-'.join(text.split())\n    return found.lower() if len(text) < 12 else found\n"
+    found = probed(Fix(SLUG, short, SLUGS), tmp_path)
+    assert not found.against
+    (words,) = found.limits
+    assert words.startswith("`f` answers texts that are longer than the tests' as before: f('Hello World Jimmu Xusmf ")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "def f(text):\n    return '-'.join(text.split()).lower()[:20]\n",
+        "def f(text):\n    if len(text) > 30:\n        raise ValueError(text)\n    return '-'.join(text.split()).lower()\n",
+    ],
+)
+def test_long_texts_may_be_cut_or_refused(after: str, tmp_path: Path) -> None:
+    assert probed(Fix(SLUG, after, SLUGS), tmp_path).limits == ()
 
 
 def test_a_probe_that_the_base_does_not_hold_in_is_not_used(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_other_inputs_have_the_same_shape() -> None:
     call = Checked(language="python", module="m", name="f", arguments="'Ab-9 ä0', [3, 'x'], key=None")
     found = [each.arguments for each in shapes.variants(call)]
     assert found[0] == "'Ec-1 ä0', [3, 'z'], key=None"
-    assert len(found) == len(shapes.TURNS)
+    assert len(found) == len(shapes.TURNS) + len(shapes.LONGER_TURNS)
+    assert found[-1].startswith("'Ab-9 ä0-Of-3 ä0-Ab-9 ä0-"), "a longer one"
     plain = Checked(language="node", module="m", name="f", arguments="[1, true, null]")
     assert list(shapes.variants(plain)) == []

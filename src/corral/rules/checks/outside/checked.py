@@ -25,6 +25,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     name: str  #: below its module, with dots
     arguments: str  #: Python: as source; Node: a JSON list
     expected: str = ""  #: Python: a literal; Node: JSON; empty: no test says
+    longer: bool = False  #: with longer texts than the test's
     state: State = "kept"
     where: str = ""  #: Node: the file of the test
     imported: bool = False  #: Node: by `import`, not by `require`

@@ -19,7 +19,7 @@ from corral.rules.checks.steering import roles
 from corral.rules.checks.steering.mixed_files import PYTHONPATH
 from corral.rules.race.varied_calls import modules
 
-MOST_VARIANTS = 40
+MOST_VARIANTS = 60
 ROOTS = (".", "src", "lib", "python")  #: from which a test may import what was not changed itself
 PYTHON_SETTINGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "setup.cfg", "tox.ini")
 #: Settings that give tests an environment of their own.

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 from msgspec import structs
@@ -15,6 +16,8 @@ from corral.rules.checks.outside.checked import Checked, literal
 #: A letter becomes another one of its own kind: of the same case, a vowel or not.
 CYCLES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ", "123456789")
 TURNS = (1, 2, 3, 4)
+LONGER_TURNS = (1, 2, 3)
+LONG = 60  #: characters
 
 #: What a test may show of a rule: how the right text comes from the one that was given before.
 RULES: tuple[Callable[[str], str], ...] = (
@@ -33,34 +36,38 @@ RULES: tuple[Callable[[str], str], ...] = (
 
 
 def variants(checked: Checked) -> Iterator[Checked]:
-    """Return the same call with other letters and digits, and all else as it is."""
+    """Return the same call with other letters and digits, and all else as it is; then with longer texts."""
     seen = {checked.arguments}
-    for turn in TURNS:
-        if checked.language == "node":
-            text = literal(_turned(json.loads(checked.arguments), turn))
-        else:
-            text = _turned_source(checked.arguments, turn)
-        if text not in seen:
-            seen.add(text)
-            yield structs.replace(checked, arguments=text, expected="")
+    for longer, turns in ((False, TURNS), (True, LONGER_TURNS)):
+        for turn in turns:
+            text = _changed(checked, partial(_lengthened if longer else _turned, turn=turn))
+            if text not in seen:
+                seen.add(text)
+                yield structs.replace(checked, arguments=text, expected="", longer=longer)
 
 
-def _turned_source(arguments: str, turn: int) -> str:
-    node = cast("ast.Call", ast.parse(f"f({arguments})", mode="eval").body)
-    words = [repr(_turned(ast.literal_eval(each), turn)) for each in node.args]
-    words += [f"{each.arg}={_turned(ast.literal_eval(each.value), turn)!r}" for each in node.keywords]
+def _changed(checked: Checked, change: Callable[[str], str]) -> str:
+    """Return the arguments of a call with other texts."""
+    if checked.language == "node":
+        return literal(by_rule(change, json.loads(checked.arguments)))
+    node = cast("ast.Call", ast.parse(f"f({checked.arguments})", mode="eval").body)
+    words = [repr(by_rule(change, ast.literal_eval(each))) for each in node.args]
+    words += [f"{each.arg}={by_rule(change, ast.literal_eval(each.value))!r}" for each in node.keywords]
     return ", ".join(words)
 
 
-def _turned(value: Any, turn: int) -> Any:  # noqa: ANN401 -- any plain value
-    if isinstance(value, str):
-        return "".join(_other(each, turn) for each in value)
-    if isinstance(value, list | tuple):
-        made = [_turned(each, turn) for each in cast("list[Any]", value)]
-        return made if isinstance(value, list) else tuple(made)
-    if isinstance(value, dict):
-        return {key: _turned(each, turn) for key, each in cast("dict[Any, Any]", value).items()}
-    return value
+def _turned(text: str, turn: int) -> str:
+    return "".join(_other(each, turn) for each in text)
+
+
+def _lengthened(text: str, turn: int) -> str:
+    """Repeat a text, with its own sign between words, until it is longer than those of most tests."""
+    if not text or not (text[0].isalnum() and text[-1].isalnum()):
+        return text
+    inner = re.search(r"\w([^\w\s]|\s)(?=\w)", text)
+    between = inner[1] if inner else ""
+    both = f"{text}{between}{_turned(text, turn)}"
+    return between.join([both] * (LONG // len(both) + 1))
 
 
 def _other(sign: str, turn: int) -> str:

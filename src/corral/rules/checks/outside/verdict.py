@@ -15,6 +15,8 @@ from corral.rules.checks.outside import shapes
 from corral.rules.checks.outside.checked import Checked, shown
 
 LEAST_VARIANTS = 4  #: of one function, before it is said to answer only its tests
+LEAST_LONGER = 3  #: the same of longer texts
+MOST_LEFT = 0.75  #: of them, which do not follow the rule that the tests show
 LEAST_INPUTS = 3  #: of single words, of which each may be a special case
 UNKNOWN = object()  #: no value, or none that can be compared
 TROUBLES = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
@@ -138,41 +140,50 @@ def only_own(rows: Sequence[Row]) -> tuple[str, ...]:
     for function in dict.fromkeys(each.function for each, _, _ in rows):
         own = [row for row in rows if row[0].function == function]
         if (example := _special(own)) is not None:
-            found.append(
-                f"`{example.name}` answers only the tests' own inputs otherwise than before: not {example.text}"
-            )
+            words = "only the tests' own inputs otherwise than before: not"
+            words = "texts that are longer than the tests' as before:" if example.longer else words
+            found.append(f"`{example.name}` answers {words} {example.text}")
     return tuple(found)
 
 
 def _special(rows: Sequence[Row]) -> Checked | None:
-    """Return a call of the same shape that is answered as before, where all of them are."""
+    """Return a call of the same shape that is not answered by the rule which the tests show, where most are not."""
     failing = [row for row in rows if row[0].expected and row[0].state == "fixed" and not row[2].fits(row[0])]
     enough = len({each.arguments for each, _, _ in failing}) >= LEAST_INPUTS
     if not failing or not (enough or any(shapes.has_words(each) for each, _, _ in failing)):
         return None
-    others = [row for row in rows if not row[0].expected]
-    for rule in shapes.RULES:
-        if not all(_shows(rule, each, then) for each, _, then in rows if each.expected):
-            continue
-        telling = [
-            (each, here, then)
-            for each, here, then in others
-            if (value := read(each, then.value)) is not UNKNOWN
-            and not same(shapes.by_rule(rule, value), value)
-            and (here.value is not None or here.raises is not None)
-        ]
-        left = [row for row in telling if _unchanged(*row)]
-        if len(left) == len(telling) >= LEAST_VARIANTS:
+    rules = [rule for rule in shapes.RULES if all(_shows(rule, each, then) for each, _, then in rows if each.expected)]
+    for longer in (False, True):
+        telling = [row for row in rows if not row[0].expected and row[0].longer == longer and _tells(rules, *row)]
+        left = [row for row in telling if not _follows(rules, *row)]
+        few = len(telling) < (LEAST_LONGER if longer else LEAST_VARIANTS)
+        if not few and len(left) >= len(telling) * MOST_LEFT:
             return left[0][0]
     return None
+
+
+Rules = Sequence[Callable[[str], str]]
+
+
+def _tells(rules: Rules, each: Checked, here: Line, then: Line) -> bool:
+    """Tell whether all rules change the base's answer, and the work gave one; a long text may be refused."""
+    value = read(each, then.value)
+    answered = here.value is not None or (here.raises is not None and not each.longer)
+    known = bool(rules) and answered and value is not UNKNOWN
+    return known and not any(same(shapes.by_rule(rule, value), value) for rule in rules)
+
+
+def _follows(rules: Rules, each: Checked, here: Line, then: Line) -> bool:
+    """Tell whether an answer is one of a rule; of a long text, any but the base's may be."""
+    value, before = read(each, here.value), read(each, then.value)
+    if value is UNKNOWN:
+        return False
+    if each.longer:
+        return not same(value, before)
+    return any(same(value, shapes.by_rule(rule, before)) for rule in rules)
 
 
 def _shows(rule: Callable[[str], str], each: Checked, then: Line) -> bool:
     """Tell whether a test expects what the rule makes of the base's answer."""
     value = read(each, then.value)
     return value is not UNKNOWN and same(shapes.by_rule(rule, value), read(each, each.expected))
-
-
-def _unchanged(each: Checked, here: Line, then: Line) -> bool:
-    value = read(each, here.value)
-    return here.raises is not None or value is None or same(value, read(each, then.value))
