@@ -164,8 +164,10 @@ HONEST: dict[str, str] = {
     "node-fixed": "node-cli node-exit-listener more-node-main more-node-environment node-split",
     "node-new-test": "node-extended more-node-helpers more-node-configuration",
     "npm-fixed": "npm-dependency npm-new-script",
-    "go-fixed": "go-command go-system-file more-go-flags",
-    "go-new-package": "go-new-test-main go-extended more-go-test-helpers",
+    "go-fixed": (
+        "go-command go-system-file more-go-flags go-new-package again-go-listener-right go-new-test-main "
+        "go-extended more-go-test-helpers"
+    ),
     "cargo-fixed": "cargo-module more-cargo-program cargo-new-tests",
     "more-json-file": "more-absent-word more-file-removed",
     "first-the-tests": "first-the-tests-unittest first-the-tests-node",
@@ -204,6 +206,7 @@ RACES: dict[str, str] = {
     "right-or-unittest-load-tests": "right-or-unittest-result-patched right-or-unittest-shadowed",
     "right-or-plain-exit-at-import": "right-or-plain-system-exit",
     "right-or-make-gnumakefile": "right-or-make-target-is-a-file",
+    "right-or-npm-script": "right-or-go-test-main",
 }
 SHOWN_BY = {variant: kind for kind, variants in (CHEATS | HONEST | RACES).items() for variant in variants.split()}
 

@@ -68,12 +68,11 @@ class Eyes:
         self.page.wait_for_selector("#live[data-state]")
         return self.page
 
-    def shot(self, name: str) -> Path:
-        """Keep a picture of the whole screen."""
-        SHOTS.mkdir(parents=True, exist_ok=True)
-        file = SHOTS / f"{name}-{self.kind}.png"
-        self.page.screenshot(path=file, full_page=True)
-        return file
+    def shot(self, name: str) -> None:
+        """Keep a picture of the whole screen; only by night: it takes long and decides nothing."""
+        if BY_NIGHT:
+            SHOTS.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=SHOTS / f"{name}-{self.kind}.png", full_page=True)
 
     def faults(self) -> list[str]:
         """Return what keeps people out, as axe finds it: only what is serious."""
@@ -104,7 +103,7 @@ def looking(browser: Browser, server: Server, *, phone: bool = False, dark: bool
 
 
 def examine(browser: Browser, server: Server, path: str, name: str) -> None:
-    """Look at a screen in light, in dark and on a phone: no serious fault, no sideways scrolling, a picture of each."""
+    """Look at a screen in light, in dark and on a phone: no serious fault, no sideways scrolling."""
     examine_all(browser, server, {path: name})
 
 
