@@ -11,7 +11,6 @@ from msgspec import structs
 
 from corral.engine.merge.apply import BranchMover
 from corral.model.merge import MergeRecord
-from corral.store.sqlite import merges
 from corral.store.sqlite.store import Store
 from corral.world.git import merge_commits, move_branch
 from corral.world.git.repository import Repository
@@ -40,7 +39,7 @@ class Cut:
             run="r", git_dir=str(self.repository.git_dir), state="begun", ref="refs/heads/main", before=self.before,
             after=self.after, strategy="auto", at=time.time(), checkouts=(str(self.repo.folder),),
         )  # fmt: skip
-        self.record = merges.add(self.store, record)
+        self.record = self.store.merges.add(record)
 
     async def checkout(self) -> move_branch.Checkout:
         return await move_branch.checkout_at(self.repository, self.repo.folder)
@@ -56,7 +55,7 @@ class Cut:
         checkout.private.with_name("index.corral.lock").write_bytes(b"half")
 
     def state(self) -> str:
-        (record,) = merges.everything(self.store) or [None]
+        (record,) = self.store.merges.everything() or [None]
         return record.state if record else "dropped"
 
 
@@ -149,7 +148,7 @@ def test_cut_off_with_changes_put_aside_they_come_back(cut: Cut) -> None:
             stash = await move_branch.put_aside(checkout, "refs/corral/stashes/r-1", env)
             assert stash
             aside = ((str(cut.repo.folder), stash),)
-            merges.save(cut.store, structs.replace(cut.record, stashes=aside))
+            cut.store.merges.save(structs.replace(cut.record, stashes=aside))
             await move_branch.clear(checkout, cut.before, env)
             move_branch.adopt(checkout)
         assert "own line" not in (cut.repo.folder / "src/b.txt").read_text()

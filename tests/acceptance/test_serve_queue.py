@@ -14,7 +14,6 @@ from corral.model import RunPlan, RunRecord
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
-from corral.store.sqlite import run_queue
 from corral.store.sqlite.store import Store
 from tests.acceptance.test_mcp import done
 from tests.rig.command import Corral
@@ -180,8 +179,8 @@ def test_of_two_at_once_with_one_key_the_first_counts(tmp_path: Path) -> None:
         flow=strategies.single(Task(prompt="do it"), AgentChoice("a")), repo="/r", git_dir="/r", base=None, into=None
     )
     record = RunRecord(id="aaa1", status="queued", reason=None, plan=plan, created=time.time())
-    run_queue.enqueue(store, record, priority=0, by="me", key=("k", "digest"))
-    assert run_queue.submitted(store, "k") == ("digest", "aaa1")
+    store.queue.enqueue(record, priority=0, by="me", key=("k", "digest"))
+    assert store.queue.submitted("k") == ("digest", "aaa1")
     assert [each.run for each in RunQueue(store).next(10)] == ["aaa1"]
     assert json.loads(json.dumps(RunQueue(store).concurrency)) == 4
     store.close()

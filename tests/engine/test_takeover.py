@@ -20,9 +20,9 @@ from corral.model import RunPlan, RunRecord
 from corral.model.errors import BadRequest, CorralError, StoreTrouble
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
-from corral.store.sqlite import slots
-from corral.store.sqlite.children import Child, Lineage
-from corral.store.sqlite.slots import Mine
+from corral.store.records import Child, SlotOwner
+from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.store import Store
 from corral.world import locks, process_identity
 from corral.world.locks import LockHeld, locked
 from tests.rig.waiting import until
@@ -31,6 +31,12 @@ PLAN = RunPlan(
     flow=strategies.single(Task(prompt="do"), AgentChoice("a")), repo="/r", git_dir="/r/.git", base=None, into=None
 )
 ELSEWHERE = "another-machine/boot/1/1"
+
+
+def stored(engine: Engine) -> Store:
+    """Return the engine's store, which is one in SQLite."""
+    assert isinstance(engine._store, Store)
+    return engine._store
 
 
 @pytest.fixture
@@ -45,20 +51,20 @@ def add(engine: Engine, run: str, owner: str, lease_seconds: float) -> None:
     record = RunRecord(
         id=run, status="running", reason=None, plan=PLAN, created=1.0, owner=owner, lease_until=until_
     )  # fmt: skip
-    engine._store.add_run(record)
+    stored(engine).add_run(record)
 
 
 def test_children_of_a_run_are_taken_along(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, -1)
     for run, owner in (("aaa2", ELSEWHERE), ("aaa3", "third-machine/boot/1/1")):
         add(engine, run, owner, 15)
-        Lineage(engine._store).add(
+        Lineage(stored(engine)).add(
             Child(run=run, root="aaa1", parent="aaa1", node="main", attempt="aaa1-1", depth=1, budget_usd=None, at=1.0)
         )
     assert engine.drives.take_over("aaa1")
-    owners = [engine._store.run(run).owner for run in ("aaa1", "aaa2", "aaa3")]
+    owners = [stored(engine).run(run).owner for run in ("aaa1", "aaa2", "aaa3")]
     assert owners == [engine._context.owner, engine._context.owner, "third-machine/boot/1/1"]
-    assert [engine._store.epoch(run) for run in ("aaa1", "aaa2", "aaa3")] == [2, 2, 1]
+    assert [stored(engine).epoch(run) for run in ("aaa1", "aaa2", "aaa3")] == [2, 2, 1]
 
 
 def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
@@ -67,34 +73,34 @@ def test_a_live_owner_keeps_its_run_unless_it_is_forced(engine: Engine) -> None:
         engine.drives.own("aaa1")
     assert re.search(r"in [3-6][0-9] s", told.value.hint)
     assert "--force" in told.value.hint
-    assert engine._store.epoch("aaa1") == 1
+    assert stored(engine).epoch("aaa1") == 1
     engine.drives.own("aaa1", force=True)
-    assert (engine._store.run("aaa1").owner, engine._store.epoch("aaa1")) == (engine._context.owner, 2)
+    assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
 def test_a_lease_from_before_the_clock_was_set_back_is_out(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, 3600)
-    assert "does not answer" in (run_document.build(engine._store, "aaa1").reason or "")
+    assert "does not answer" in (run_document.build(stored(engine), "aaa1").reason or "")
     engine.drives.own("aaa1")
-    assert (engine._store.run("aaa1").owner, engine._store.epoch("aaa1")) == (engine._context.owner, 2)
+    assert (stored(engine).run("aaa1").owner, stored(engine).epoch("aaa1")) == (engine._context.owner, 2)
 
 
 def test_a_silent_owner_is_named_where_a_run_is_shown(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, -1)
-    assert "does not answer" in (run_document.build(engine._store, "aaa1").reason or "")
+    assert "does not answer" in (run_document.build(stored(engine), "aaa1").reason or "")
 
 
 def test_what_an_earlier_owner_holds_is_freed(engine: Engine) -> None:
     add(engine, "aaa1", ELSEWHERE, -1)
-    old = Mine(run="aaa1", owner=ELSEWHERE, repo="/r")
-    with engine._store.transaction():
-        slots.hold(engine._store, old, "aaa1-1", "a")
-        engine._store.do(
+    old = SlotOwner(run="aaa1", owner=ELSEWHERE, repo="/r")
+    with stored(engine).transaction():
+        stored(engine).slots.hold(old, "aaa1-1", "a")
+        stored(engine).do(
             "add_claim", space="/r", run="aaa1", attempt="aaa1-1", owner=ELSEWHERE, path="x", exclusive=1, at=1.0
         )
-    slots.take_over(engine._store, Mine(run="aaa1", owner=engine._context.owner, repo="/r"))
-    assert engine._store.rows("slots") == []
-    assert engine._store.rows("claims", space="/r") == []
+    stored(engine).slots.take_over(SlotOwner(run="aaa1", owner=engine._context.owner, repo="/r"))
+    assert stored(engine).rows("slots") == []
+    assert stored(engine).rows("claims", space="/r") == []
 
 
 HOLDS_LOCK = """
@@ -183,12 +189,12 @@ def test_a_holder_that_does_not_release_a_lock_is_named_and_not_waited_for_witho
 
 def test_a_suspended_holder_that_lost_its_run_is_ended(engine: Engine, tmp_path: Path) -> None:
     for lease_seconds, force in ((-1, False), (60, True)):
-        with contextlib.closing(sqlite3.connect(engine._store.path)) as database:
+        with contextlib.closing(sqlite3.connect(stored(engine).path)) as database:
             database.execute("DELETE FROM nodes")
             database.execute("DELETE FROM runs")
             database.commit()
         add(engine, "aaa1", ELSEWHERE, lease_seconds)
-        with stopped(OWNS_AND_HOLDS, tmp_path / "lock", str(engine._store.path)) as pid:
+        with stopped(OWNS_AND_HOLDS, tmp_path / "lock", str(stored(engine).path)) as pid:
             if force:
                 assert (engine.drives.end_suspended(pid) or 0) > 0
                 engine.drives.own("aaa1", force=True)
@@ -211,14 +217,14 @@ def test_a_lock_passed_on_to_a_program_names_that_program(tmp_path: Path) -> Non
 
 
 def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(engine: Engine) -> None:
-    file = engine._store.path
+    file = stored(engine).path
     with stopped(WRITES, file) as pid:
         with pytest.raises(StoreTrouble, match=f"process {pid} is stopped") as told:
-            engine._store.cool_down("a", 1.0, "no")
+            stored(engine).cool_down("a", 1.0, "no")
         assert f"kill -9 {pid}" in told.value.hint
     with stopped(WRITES, file) as pid:
         assert engine.drives.unblock(force=True) == 0.0  # it drives no run of ours: left alone
-        assert engine._store.blocked_by() == pid
+        assert stored(engine).blocked_by() == pid
     for lease_seconds, force in ((-1, False), (60, True)):
         with contextlib.closing(sqlite3.connect(file)) as database:
             database.execute("DELETE FROM nodes")
@@ -226,7 +232,7 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named_and_ended_by_force(e
             database.commit()
         add(engine, "aaa1", ELSEWHERE, lease_seconds)
         with stopped(WRITES, file, "owns the run") as pid:
-            assert engine._store.blocked_by() == pid
+            assert stored(engine).blocked_by() == pid
             assert (engine.drives.unblock() > 0) == (lease_seconds > 0)
             assert engine.drives.unblock(force=force) == 0.0
             assert engine.drives.take_over("aaa1", force=force)

@@ -5,7 +5,6 @@ import multiprocessing
 from pathlib import Path
 
 from corral.model.money import QuotaWindow
-from corral.store.sqlite import accounts
 from corral.store.sqlite.store import Store
 
 NOW = 1_790_000_000.0
@@ -13,16 +12,16 @@ NOW = 1_790_000_000.0
 
 def test_a_minute_has_room_for_so_many(tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path)) as store:
-        waits = [accounts.ask(store, "claude@work", 3, NOW + each) for each in range(5)]
+        waits = [store.accounts.ask("claude@work", 3, NOW + each) for each in range(5)]
         assert waits == [0.0, 0.0, 0.0, 57.0, 56.0]
-        assert accounts.ask(store, "claude@home", 3, NOW) == 0.0
-        assert accounts.ask(store, "claude@work", 3, NOW + 60) == 0.0  # the first is a minute old
-        assert accounts.ask(store, "claude@work", 3, NOW - 7200) == 0.0  # the clock was put back: nobody waits hours
+        assert store.accounts.ask("claude@home", 3, NOW) == 0.0
+        assert store.accounts.ask("claude@work", 3, NOW + 60) == 0.0  # the first is a minute old
+        assert store.accounts.ask("claude@work", 3, NOW - 7200) == 0.0  # the clock was put back: nobody waits hours
 
 
 def _asks(folder: Path, count: int, let_in: "multiprocessing.Queue[int]") -> None:
     with contextlib.closing(Store(folder)) as store:
-        let_in.put(sum(accounts.ask(store, "claude", 10, NOW) == 0.0 for _ in range(count)))
+        let_in.put(sum(store.accounts.ask("claude", 10, NOW) == 0.0 for _ in range(count)))
 
 
 def test_several_processes_share_it(tmp_path: Path) -> None:
@@ -40,5 +39,5 @@ def test_several_processes_share_it(tmp_path: Path) -> None:
 def test_windows_are_as_they_were_told_last(tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path)) as store:
         for used in (0.2, 0.4):
-            accounts.see(store, [QuotaWindow(agent="claude@work", name="5h", used=used, resets=NOW, at=NOW)])
-        assert [(each.name, each.used) for each in accounts.seen(store)] == [("5h", 0.4)]
+            store.accounts.see([QuotaWindow(agent="claude@work", name="5h", used=used, resets=NOW, at=NOW)])
+        assert [(each.name, each.used) for each in store.accounts.seen()] == [("5h", 0.4)]

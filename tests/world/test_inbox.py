@@ -19,7 +19,6 @@ from corral.model.flow import Flow
 from corral.model.money import Limit, Refusal, Window
 from corral.rules.money import limits
 from corral.rules.text import questions as rules
-from corral.store.sqlite import inbox
 from corral.store.sqlite.store import Store
 from corral.world.notify.channels import notify
 
@@ -34,11 +33,11 @@ def gate(node: str = "ok", deadline: float = 100.0) -> Question:
 
 
 def test_the_same_question_is_asked_once(store: Store) -> None:
-    first, new = inbox.ask(store, gate(), 1.0)
-    again, new_again = inbox.ask(store, gate(deadline=200.0), 2.0)
+    first, new = store.inbox.ask(gate(), 1.0)
+    again, new_again = store.inbox.ask(gate(deadline=200.0), 2.0)
     assert (new, new_again) == (True, False)
     assert again == first
-    assert [entry.id for entry in inbox.waiting(store)] == [first.id]
+    assert [entry.id for entry in store.inbox.waiting()] == [first.id]
 
 
 def money(more: float, window: Window = "run") -> Question:
@@ -47,7 +46,7 @@ def money(more: float, window: Window = "run") -> Question:
 
 
 def ask_for_money(store: Store, question: Question) -> tuple[Entry, bool]:
-    return inbox.ask(store, question, 1.0, lambda entry: limits.offered(question) > limits.offered(entry))
+    return store.inbox.ask(question, 1.0, lambda entry: limits.offered(question) > limits.offered(entry))
 
 
 def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store) -> None:
@@ -58,25 +57,25 @@ def test_a_run_asks_once_about_a_limit_and_offers_the_largest_raise(store: Store
         assert (entry.id, new, entry.choices[0]) == (first.id, False, "raise 3.50")
     other, new = ask_for_money(store, money(0.5, "day"))
     assert new
-    assert [entry.id for entry in inbox.waiting(store)] == [first.id, other.id]
+    assert [entry.id for entry in store.inbox.waiting()] == [first.id, other.id]
 
 
 def test_a_limit_that_was_raised_and_reached_again_is_asked_about_again(store: Store) -> None:
     first, _ = ask_for_money(store, money(3.0))
-    inbox.answer(store, first.id, "raise", "me", 2.0)
+    store.inbox.answer(first.id, "raise", "me", 2.0)
     again, new = ask_for_money(store, money(2.0))
     assert new
     assert again.id != first.id
-    kept = inbox.find(store, first.id)
+    kept = store.inbox.find(first.id)
     assert kept
     assert limits.raised(kept) == (3.0, ("node", "run"))
 
 
 def test_the_end_of_an_attempt_takes_back_its_questions_but_not_those_about_money(store: Store) -> None:
     entry, _ = ask_for_money(store, money(3.0))  # of the whole run, whichever attempt came first
-    inbox.ask(store, structs.replace(gate(), attempt="run1-1"), 1.0)
-    inbox.withdraw(store, "run1", "it ended", 2.0, attempt="run1-1")
-    assert [each.id for each in inbox.waiting(store)] == [entry.id]
+    store.inbox.ask(structs.replace(gate(), attempt="run1-1"), 1.0)
+    store.inbox.withdraw("run1", "it ended", 2.0, attempt="run1-1")
+    assert [each.id for each in store.inbox.waiting()] == [entry.id]
 
 
 @pytest.mark.parametrize(
@@ -107,12 +106,12 @@ def test_who_may_raise_a_limit(window: Window, words: str, limits_for_all: list[
 
 
 def test_one_answer_counts(store: Store, tmp_path: Path) -> None:
-    entry, _ = inbox.ask(store, gate(), 1.0)
+    entry, _ = store.inbox.ask(gate(), 1.0)
     wins: list[str] = []
 
     def answer(name: str) -> None:
         own = Store(tmp_path)
-        if inbox.answer(own, entry.id, name, name, 2.0):
+        if own.inbox.answer(entry.id, name, name, 2.0):
             wins.append(name)
         own.close()
 
@@ -121,36 +120,36 @@ def test_one_answer_counts(store: Store, tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = inbox.find(store, entry.id)
+    found = store.inbox.find(entry.id)
     assert found is not None
     assert wins == [found.answered_by] == [found.answer]
-    assert inbox.waiting(store) == []
+    assert store.inbox.waiting() == []
 
 
 def test_a_deadline_answers_with_the_default(store: Store) -> None:
-    due, _ = inbox.ask(store, gate("one", 10.0), 1.0)
-    later, _ = inbox.ask(store, gate("two", 20.0), 1.0)
-    assert inbox.answer_due(store, 9.9) == []
-    (answered,) = inbox.answer_due(store, 10.0)
+    due, _ = store.inbox.ask(gate("one", 10.0), 1.0)
+    later, _ = store.inbox.ask(gate("two", 20.0), 1.0)
+    assert store.inbox.answer_due(9.9) == []
+    (answered,) = store.inbox.answer_due(10.0)
     assert (answered.id, answered.answer, answered.answered_by) == (due.id, "no", "deadline")
-    assert [entry.id for entry in inbox.waiting(store)] == [later.id]
-    assert inbox.answer_due(store, 10.0) == []
-    assert not inbox.answer(store, due.id, "yes", "late", 11.0)
+    assert [entry.id for entry in store.inbox.waiting()] == [later.id]
+    assert store.inbox.answer_due(10.0) == []
+    assert not store.inbox.answer(due.id, "yes", "late", 11.0)
 
 
 def test_what_nobody_would_hear_is_taken_back(store: Store) -> None:
-    mine, _ = inbox.ask(store, rules.of_agent(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
-    other, _ = inbox.ask(store, gate(), 1.0)
-    inbox.withdraw(store, "run1", "it ended", 2.0, "run1-1")
-    found = inbox.find(store, mine.id)
+    mine, _ = store.inbox.ask(rules.of_agent(("run1", "main", "run1-1"), "a", "May I?", (), "no"), 1.0)
+    other, _ = store.inbox.ask(gate(), 1.0)
+    store.inbox.withdraw("run1", "it ended", 2.0, "run1-1")
+    found = store.inbox.find(mine.id)
     assert found is not None
     assert (found.open, found.outcome, found.answered_by) == (False, "it ended", "corral")
-    assert [entry.id for entry in inbox.waiting(store)] == [other.id]
+    assert [entry.id for entry in store.inbox.waiting()] == [other.id]
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "99", "1 ", "٣", "9" * 30])
 def test_no_such_entry(store: Store, number: str) -> None:
-    assert inbox.find(store, number) is None
+    assert store.inbox.find(number) is None
 
 
 def test_how_words_are_understood() -> None:
@@ -177,7 +176,7 @@ def test_a_quota_asks_until_it_is_back() -> None:
 
 
 def test_notices_that_fail_are_told_and_hold_nothing_up(store: Store, tmp_path: Path) -> None:
-    entry, _ = inbox.ask(store, gate(), 1.0)
+    entry, _ = store.inbox.ask(gate(), 1.0)
     file = tmp_path / "told"
     ways = Notify(command=f"cat > {file}; exit 3", webhook="http://127.0.0.1:1/nobody")
     told = asyncio.run(notify(entry, ways))
@@ -199,7 +198,7 @@ def test_a_notice_comes_by_every_way_that_is_wanted(
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        entry, _ = inbox.ask(store, gate(), 1.0)
+        entry, _ = store.inbox.ask(gate(), 1.0)
         assert asyncio.run(notify(entry, Notify(command=f"cat > {file}"))) == []
     assert os.read(leader, 10) == b"\a"
     os.close(leader)

@@ -8,7 +8,8 @@ from msgspec import structs
 from corral.model import Attempt, AttemptRecord
 from corral.model.errors import BadRequest
 from corral.rules.context import mail as rules
-from corral.store.sqlite.mail import Letter, Mail, Reader
+from corral.store.records import Letter, Reader
+from corral.store.sqlite.mail import Mail
 from corral.store.sqlite.store import Store
 
 WRITER, READER = "r-1", Reader("r", "build", "r-2")

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from corral.rules.money.quota_headers import back_at, windows
-from corral.store.sqlite import accounts
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 TOO_MANY, ERRORS = 429, 400
 LEARN_SECONDS = 5.0  #: how windows stand is written down no more often
@@ -25,7 +24,7 @@ class AccountRateLimit:
 
     async def enter(self) -> None:
         """Wait until the last minute has room for one more request."""
-        while self._most is not None and (wait := accounts.ask(self._store, self._account, self._most, time.time())):
+        while self._most is not None and (wait := self._store.accounts.ask(self._account, self._most, time.time())):
             if not self._told:
                 self._told = True
                 self._note(f"{self._account} may be asked {self._most} times a minute: it waits {wait:.0f} s")
@@ -42,4 +41,4 @@ class AccountRateLimit:
             return
         if found := windows(self._account, fields, now):
             self._learned_at = now
-            accounts.see(self._store, found)
+            self._store.accounts.see(found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from corral.model import AttemptRecord
 from corral.model.flow import known_as
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 def free(store: Store, record: AttemptRecord, others: Sequence[str], now: float) -> str | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from corral.attempt.run_spending import ledger
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.errors import CorralError
 from corral.model.flow import AgentChoice
 from corral.model.money import Budget
 from corral.rules.money import limits
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 Dress = Callable[[str, str | None], ResolvedAgent]
 
@@ -34,4 +33,4 @@ def cheapest(
 def _expected(store: Store, dressed: ResolvedAgent, choice: AgentChoice, kind: str | None, settings: Budget) -> float:
     fixed = 0.0 if dressed.agent.facts.local else dressed.profile.cost_usd
     model = choice.model or dressed.profile.model
-    return limits.to_reserve(fixed, ledger(store).paid_before(choice.name, model, kind), settings)[0]
+    return limits.to_reserve(fixed, store.ledger.paid_before(choice.name, model, kind), settings)[0]

@@ -20,8 +20,7 @@ from corral.model.money import TINY, Bound, Budget, Expected, Limit, Line, Refus
 from corral.model.numbers import usd_or_none
 from corral.rules.money import limits, prices
 from corral.rules.money.limits import Who
-from corral.store.sqlite.ledger import Ledger
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import process_identity
 from corral.world.clock import zone
 
@@ -34,7 +33,7 @@ class AttemptBudget:
 
     def __init__(self, record: AttemptRecord, store: Store, task: Task, note: Callable[[str], None]) -> None:
         self._record, self._attempt, self._task, self._note = record, record.attempt, task, note
-        self._ledger = Ledger(store, process_identity.alive)
+        self._ledger = store.ledger
         self._store = store
         self._terms = Terms(budget=Budget())
         self._opened = False  # else its attempt worked in a process that is gone: only record and ledger know of it

@@ -35,8 +35,7 @@ from corral.model.numbers import usd_or_none
 from corral.rules.context.usage import Gauge
 from corral.rules.money import quota
 from corral.rules.text.redact import Redactor
-from corral.store.sqlite import accounts, quotas
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.clock import zone
 
 MOST_EVENTS, MOST_VITAL = 50_000, 5_000  #: of an attempt, in the store; the raw log has more
@@ -157,7 +156,7 @@ class AttemptEvents:
         if used == 1.0 and resets:
             self._full[event.window] = resets
         if self.has_account and used is not None:
-            accounts.see(self._store, [window])
+            self._store.accounts.see([window])
 
     def windows(self) -> list[QuotaWindow]:
         """Return how the windows of its account stand, as its provider or its agent reported last."""
@@ -213,8 +212,8 @@ class AttemptEvents:
                 self.step(self.record.phase)
             case Limited(until=until, message=message):
                 self.record.until = until
-                quotas.learn(
-                    self._store, self.attempt.known_as, self.attempt.model, until, message[:MOST_REASON], time.time()
+                self._store.accounts.learn_quota(
+                    self.attempt.known_as, self.attempt.model, until, message[:MOST_REASON], time.time()
                 )
                 if self.has_account and until is not None and until > time.time():
                     self._store.cool_down(self.attempt.known_as, until, message[:MOST_REASON])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from corral.model import Run
 from corral.model.flow import known_as
 from corral.model.money import QuotaWindow
-from corral.store.sqlite import accounts
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 if TYPE_CHECKING:
     from corral.machines.resolved_agent import ResolvedAgent
@@ -32,5 +31,5 @@ def accounts_of(run: Run) -> list[str]:
 
 def windows_of(store: Store, names: Collection[str]) -> list[QuotaWindow]:
     """Return how the present windows of some accounts stand, where a provider or an agent reported it."""
-    now, known = time.time(), [each for each in accounts.seen(store) if each.agent in names and each.used is not None]
+    now, known = time.time(), [each for each in store.accounts.seen() if each.agent in names and each.used is not None]
     return [each for each in known if each.resets is None or each.resets > now]

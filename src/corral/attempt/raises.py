@@ -10,9 +10,7 @@ from corral.model.errors import CorralError
 from corral.model.flow import Node
 from corral.model.money import Budget, Expected
 from corral.rules.money import limits
-from corral.store.sqlite.ledger import Ledger
-from corral.store.sqlite.store import Store
-from corral.world import process_identity
+from corral.store.interface import Store
 
 MARGIN = 1.25  #: attempts differ: of what they usually cost, a little more is offered
 
@@ -25,7 +23,7 @@ def needed_usd(store: Store, run: str, *, besides: str = "") -> float:
     plan = store.run(run).plan
     nodes = {node.id: node for node in plan.flow.nodes}
     settings, fixed = _settings(plan)
-    ledger, total = Ledger(store, process_identity.alive), 0.0
+    ledger, total = store.ledger, 0.0
     left_out = {besides, *(line.node for line in ledger.open_lines(run).values())}
     for state in store.nodes(run):
         node = nodes.get(state.id) or nodes.get(state.id.rpartition(".")[0])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from corral.model.money import Bound, Limit
 from corral.rules.money import limits as budget
-from corral.store.sqlite.children import Child, Lineage
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.records import Child
 
 
 def bounds_above(store: Store, run: str) -> list[Bound]:
@@ -30,7 +30,7 @@ def bounds_above(store: Store, run: str) -> list[Bound]:
 
 def _above(store: Store, run: str) -> list[Child]:
     """Return how a run came to be, and how the run above it did, up to the one that a user started."""
-    lineage, found = Lineage(store), list[Child]()
+    lineage, found = store.lineage, list[Child]()
     while (child := lineage.of(run)) is not None:
         found.append(child)
         run = child.parent

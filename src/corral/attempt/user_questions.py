@@ -13,9 +13,7 @@ from corral.model.errors import CorralError
 from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Listener, Noted
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import inbox
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.notify.channels import notify
 
 
@@ -36,8 +34,8 @@ class RunQuestions:
 
     def _ask(self, question: Question, replaces: Callable[[Entry], bool] | None = None) -> Entry:
         with self._store.transaction():
-            inbox.answer_due(self._store, time.time())  # it may have been asked, and its time be over
-            entry, new = inbox.ask(self._store, question, time.time(), replaces)
+            self._store.inbox.answer_due(time.time())  # it may have been asked, and its time be over
+            entry, new = self._store.inbox.ask(question, time.time(), replaces)
             if new:
                 words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {ways(entry)})"
                 self._note(Noted(words), entry)
@@ -49,8 +47,8 @@ class RunQuestions:
 
     def entries(self) -> list[Entry]:
         """Return all that this run asked, with answers; those whose time is over have their default one."""
-        inbox.answer_due(self._store, time.time())
-        return inbox.of_run(self._store, self.run)
+        self._store.inbox.answer_due(time.time())
+        return self._store.inbox.of_run(self.run)
 
     def waiting(self) -> list[Entry]:
         return [entry for entry in self.entries() if entry.open]
@@ -61,12 +59,12 @@ class RunQuestions:
 
     async def answer(self, entry: Entry) -> Entry:
         """Wait until an entry is answered, by whomever: a person, its deadline, or whoever takes it back."""
-        bell = ChangeWatch(self._store.folder)
+        bell = self._store.watch()
         try:
             while True:
                 now = time.time()
-                inbox.answer_due(self._store, now)
-                found = inbox.find(self._store, entry.id)
+                self._store.inbox.answer_due(now)
+                found = self._store.inbox.find(entry.id)
                 if found is None or not found.open:
                     return found or entry
                 await bell.listen(min(1.0, max(0.0, found.deadline - now)))
@@ -75,12 +73,12 @@ class RunQuestions:
 
     def withdraw(self, why: str, attempt: str | None = None) -> None:
         """Take back what is open: nobody would hear the answer."""
-        if any(entry.open and attempt in (None, entry.attempt) for entry in inbox.of_run(self._store, self.run)):
-            inbox.withdraw(self._store, self.run, why, time.time(), attempt)
+        if any(entry.open and attempt in (None, entry.attempt) for entry in self._store.inbox.of_run(self.run)):
+            self._store.inbox.withdraw(self.run, why, time.time(), attempt)
 
     def note_outcome(self, entry: Entry, outcome: str) -> None:
         """Remember what came of an answer, and tell who watches."""
-        inbox.note_outcome(self._store, entry.id, outcome)
+        self._store.inbox.note_outcome(entry.id, outcome)
         self._note(Noted(f"inbox {entry.id}: {entry.answer} ({entry.answered_by}); {outcome}"), entry)
 
     async def close(self) -> None:

@@ -12,9 +12,8 @@ from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Run, RunRecord
 from corral.model.errors import BadRequest
 from corral.model.server import Serving
-from corral.store.sqlite import pages, run_queue
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.store import LEASE_SECONDS, Store
+from corral.store.interface import Store
+from corral.store.records import LEASE_SECONDS
 from corral.world import locks, process_identity, run_fence
 from corral.world.run_fence import Fence
 
@@ -72,7 +71,7 @@ class ActiveRuns:
         drive.land_with(self._land)
         drive.slot_freed = self._look_up
         self._drives[run] = drive
-        run_queue.leave(self._store, run)
+        self._store.queue.leave(run)
         if self.stopping:
             drive.stop(self.stopping)
         try:
@@ -122,7 +121,7 @@ class ActiveRuns:
 
     async def _stop_left(self, run: str) -> None:
         """End what is left below a run that is over: after a crash nobody may have gone on with it."""
-        for child in Lineage(self._store).below_run(run):
+        for child in self._store.lineage.below_run(run):
             if self._store.run(child.run).status in OPEN:
                 await self.stop_child(child.run)
 
@@ -169,7 +168,7 @@ class ActiveRuns:
 
     def _take_children(self, run: str, owner: str, now: float) -> None:
         """Take the runs below one from the same owner: each has a lease of its own, which ends a little later."""
-        for child in Lineage(self._store).all_below(run):
+        for child in self._store.lineage.all_below(run):
             if child not in self._drives and self._store.run(child).owner == owner:
                 self._store.take_lease(child, self._owner, now=now, until=now + LEASE_SECONDS, loser=owner)
 
@@ -188,7 +187,7 @@ class ActiveRuns:
         """
         if ousted := next((owner for owner in self._ousted if process_identity.process_of(owner) == pid), None):
             return 0.0 if process_identity.end(ousted) else None
-        owned = [(run, owner) for run, _, owner in pages.owned(self._store) if owner]
+        owned = [(run, owner) for run, _, owner in self._store.pages.owned() if owner]
         theirs = [(run, owner) for run, owner in owned if process_identity.process_of(owner) == pid]
         if not theirs or not process_identity.alive(theirs[0][1]):
             return None
@@ -240,7 +239,7 @@ class ActiveRuns:
 
     def server(self) -> Serving | None:
         """Return the server that is at work on this store."""
-        found = run_queue.serving(self._store)
+        found = self._store.queue.serving()
         return found if found and process_identity.alive(found.owner) is not False else None
 
     async def to_background(self, run: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from corral.engine.views.compare import Comparison
     from corral.engine.views.evidence import EvidenceView
     from corral.engine.views.history import History
-    from corral.store.sqlite.store import Store
+    from corral.store.interface import Store
     from corral.world.git.snapshots import Snapshot
 
 

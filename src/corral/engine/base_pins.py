@@ -11,7 +11,7 @@ from msgspec import Struct
 from corral.attempt.repositories import repository_of
 from corral.model import RunPlan
 from corral.model.errors import CorralError
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import process_identity
 from corral.world.git import pins
 from corral.world.git.repository import Repository

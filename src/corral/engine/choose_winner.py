@@ -11,7 +11,7 @@ from corral.model import OPEN, Run
 from corral.model.errors import BadRequest
 from corral.model.events import Moved
 from corral.rules.merge import merge
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 def choose(store: Store, run: Run, named: str, by: str) -> Run:

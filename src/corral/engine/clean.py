@@ -21,8 +21,7 @@ from corral.model.errors import CorralError
 from corral.rules.text import cleaning as rules
 from corral.rules.text import names
 from corral.rules.text.cleaning import Ended, Limits
-from corral.store.sqlite import agent_history
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import merge_commits, object_cache, pins, snapshots
 from corral.world.git.repository import Repository
 from corral.world.git.snapshots import Snapshot
@@ -58,7 +57,7 @@ async def clean(store: Store, limits: Limits, *, dry: bool) -> list[Cleaned]:
         done += [each for each in found if each.removed or each.trouble]
         # A run that a budget stopped may still go on, from what its agents said.
         if not dry and records[run].status != "over_budget" and not any(each.trouble for each in found):
-            agent_history.forget_words(store, run)
+            store.history.forget_words(run)
             await _unpin(store, records[run])
     if not dry:
         await base_pins.release_begun(store)

@@ -12,7 +12,8 @@ from corral.engine.settings import Settings
 from corral.model import Request, Run, RunPlan
 from corral.model.events import Listener
 from corral.model.server import Serving
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.opening import open_store
 from corral.world import process_identity
 
 Say = Callable[[str], None]
@@ -30,7 +31,7 @@ class Context:
     @property
     def store(self) -> Store:
         if self._store is None:
-            self._store = Store(self.home)
+            self._store = open_store(self.home)
         return self._store
 
     def close(self) -> None:

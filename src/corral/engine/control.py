@@ -12,8 +12,7 @@ from corral.engine.views import run_status
 from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
 from corral.model.money import HaltReport, NotStopped
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
 HALT_SECONDS = 30.0  #: how long a halt waits: a lease of 15 s, then the end of what it takes over
@@ -143,7 +142,7 @@ class Control:
 
     async def _at_rest(self, run: str) -> Status:
         """Wait until what is at work in a run that pauses has ended, if it does soon; return how it stands."""
-        bell, until = ChangeWatch(self._store.folder), time.monotonic() + REST_SECONDS
+        bell, until = self._store.watch(), time.monotonic() + REST_SECONDS
         try:
             while (status := self._store.status(run)) in run_status.DRIVEN and time.monotonic() < until:
                 await bell.listen(0.2)
@@ -154,7 +153,7 @@ class Control:
     async def _answer(self, run: str, order: int) -> str | None:
         """Wait for what the process that drives a run says to an order; None if it says nothing."""
         self._active_runs.poke(run)
-        bell, until = ChangeWatch(self._store.folder), time.monotonic() + ANSWER_SECONDS
+        bell, until = self._store.watch(), time.monotonic() + ANSWER_SECONDS
         try:
             while time.monotonic() < until and not self._active_runs.orphaned(run):
                 answer = self._store.order_answer(order)

@@ -7,9 +7,7 @@ import sys
 
 from corral.engine.views import run_status
 from corral.model.errors import BadRequest
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import run_queue
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import process, process_identity
 
 MOST_WORDS = 2000
@@ -21,7 +19,7 @@ async def detach(store: Store, run: str) -> None:
     log = store.folder / "logs" / f"{run}.txt"
     argv = [sys.executable, "-P", "-m", "corral", "resume", run, "--quiet", "--json"]
     left = process.leave(argv, {**os.environ, "CORRAL_HOME": str(store.folder)}, log)
-    bell = ChangeWatch(store.folder)
+    bell = store.watch()
     try:
         while run_status.orphaned(store.run(run).owner) and left.poll() is None:
             await bell.listen(0.1)
@@ -34,7 +32,7 @@ async def detach(store: Store, run: str) -> None:
 
 async def to_background(store: Store, run: str) -> str:
     """Say in words who takes a queued run up: the server of the store, or a process that is started for it."""
-    server = run_queue.serving(store)
+    server = store.queue.serving()
     if server and process_identity.alive(server.owner) is not False:
         return f"queued: the server at {server.address} takes it up"
     await detach(store, run)

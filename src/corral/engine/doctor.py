@@ -21,7 +21,6 @@ from corral.machines.agent_lookup import placed
 from corral.machines.resolved_agent import PLAYERS, ResolvedAgent
 from corral.model.agent_api import AgentFacts, AgentProfile
 from corral.model.errors import CorralError, Untrusted
-from corral.store.sqlite import read_only
 from corral.world import process
 from corral.world.git import repository
 from corral.world.process import Start
@@ -233,7 +232,7 @@ def _store(context: Context) -> Part:
     except CorralError as error:
         return Part(name="store", ok=False, found=str(error), remedy=error.hint)
     if not context.store.writable:
-        refusal = read_only.refusal(context.store.path)
+        refusal = context.store.refusal()
         return Part(
             name="store", ok=False, found=f"{context.home} ({sound}, read-only): {refusal}", remedy=refusal.hint
         )

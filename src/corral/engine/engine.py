@@ -14,9 +14,8 @@ from corral.engine.views import run_document
 from corral.model import OPEN, Request, Run
 from corral.model.errors import BadRequest, StoreTrouble, while_driven
 from corral.model.events import Heard
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import run_queue
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store, Watch
+from corral.store.opening import begin_store
 
 if TYPE_CHECKING:
     from corral.engine.active_runs import ActiveRuns
@@ -70,9 +69,7 @@ class Engine:
 
     def begin_store(self) -> None:
         """Begin a new store where one is missing, although earlier runs left folders there."""
-        from corral.store.sqlite import missing_database  # noqa: PLC0415
-
-        missing_database.begin(self.home / "corral.db")
+        begin_store(self.home)
 
     def check_store(self) -> str:
         """Return `ok`, or what is wrong with the store."""
@@ -80,7 +77,7 @@ class Engine:
 
     def check_writable(self) -> None:
         """Raise unless the store can be written to."""
-        run_queue.set_value(self._store, "alive", str(int(time.time())))
+        self._store.queue.set_value("alive", str(int(time.time())))
 
     def store_removed(self) -> StoreTrouble | None:
         """Return what is wrong if the store's files are gone or others took their place."""
@@ -90,9 +87,9 @@ class Engine:
         """Write down the events that are kept back for a moment."""
         self._store.flush()
 
-    def changes(self) -> ChangeWatch:
+    def changes(self) -> Watch:
         """Return what wakes whenever any process has written to the store."""
-        return ChangeWatch(self._store.folder)
+        return self._store.watch()
 
     def close(self) -> None:
         self._context.close()
@@ -260,7 +257,7 @@ class Engine:
         await self.drives.unblocked(say, force=force)
         order = self.control.order(run, "stop", by)
         started, told = time.monotonic(), False
-        bell = ChangeWatch(self._store.folder)
+        bell = self._store.watch()
         try:
             while self._store.run(run).status in OPEN:
                 if run not in self.drives and self.drives.take_over(run, force=force):

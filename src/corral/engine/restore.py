@@ -15,7 +15,7 @@ from corral.machines.host import Host
 from corral.model import Attempt
 from corral.model.errors import BadRequest, CorralError
 from corral.rules.text import names as naming
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import merge_commits, notes, snapshots
 from corral.world.git.repository import Repository
 from corral.world.git.snapshots import Snapshot

@@ -33,8 +33,8 @@ from corral.rules.schedule.actions import Action, Ask, Choose, Expand, Finish, L
 from corral.rules.schedule.agent_tries import Begin, GoOn, Park, WaitUntil
 from corral.rules.schedule.decide import Schedule
 from corral.rules.text import names
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.store import LEASE_SECONDS, Store
+from corral.store.interface import Store
+from corral.store.records import LEASE_SECONDS
 from corral.world import clock, run_fence
 from corral.world.receipt_key import made_key
 from corral.world.workspace import checkout
@@ -333,7 +333,7 @@ class RunLoop:
         if action.retry_of and (
             agent_tries.lost(before.attempt) or before.attempt.status in ("limited", "over_budget")
         ):
-            Lineage(self.store).hand_over(self.run, before.attempt.id, record.attempt.id)
+            self.store.lineage.hand_over(self.run, before.attempt.id, record.attempt.id)
         record.steers = before.steers
 
     def _drive(self, record: AttemptRecord) -> None:

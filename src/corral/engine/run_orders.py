@@ -9,8 +9,7 @@ from typing import Protocol
 from corral.attempt.local import AttemptRun
 from corral.model import Order
 from corral.model.events import Event, Noted
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 class OrderedRun(Protocol):
@@ -86,7 +85,7 @@ class Orders:
 
     async def hear(self) -> None:
         """Learn of orders from other processes as soon as they are written."""
-        bell, seen = ChangeWatch(self._drive.store.folder), -1
+        bell, seen = self._drive.store.watch(), -1
         try:
             while True:
                 if (now := self._drive.store.changed()) != seen:

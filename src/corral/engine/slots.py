@@ -9,10 +9,8 @@ from corral.config import loader
 from corral.model import RunPlan, SlotHeld, SlotLimits, SlotWant
 from corral.model.errors import CorralError
 from corral.rules.schedule.fair_slots import share
-from corral.store.sqlite import slots
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.slots import Mine, Seen
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.records import SlotOwner, SlotsSeen
 from corral.world import process_identity
 
 LOOK_AGAIN_SECONDS = 1.0  #: a process that is killed says nothing when it goes
@@ -23,11 +21,11 @@ class Slots:
 
     def __init__(self, store: Store, run: str, owner: str, plan: RunPlan) -> None:
         self._store, self._plan = store, plan
-        self._mine = Mine(run=run, owner=owner, repo=plan.repo)
-        self._child = Lineage(store).of(run) is not None  # its parent has a slot and waits for it: it needs none
+        self._mine = SlotOwner(run=run, owner=owner, repo=plan.repo)
+        self._child = store.lineage.of(run) is not None  # its parent has a slot and waits for it: it needs none
         self._limits, self._limits_at = plan.limits, 0.0
         self._freed: list[str] = []
-        self._seen, self._held = Seen(), list[SlotHeld]()
+        self._seen, self._held = SlotsSeen(), list[SlotHeld]()
         self._others: list[SlotWant] = []
         self._own: dict[str, SlotWant] = {}
         self._since = self._now = 0.0
@@ -45,7 +43,7 @@ class Slots:
 
     def news(self, now: float) -> bool:
         """Tell whether something changed that this run waits for."""
-        return self.waiting and slots.look(self._store, now) != self._seen
+        return self.waiting and self._store.slots.look(now) != self._seen
 
     # --- one turn, in one transaction
 
@@ -55,9 +53,9 @@ class Slots:
         if not self._child and now - self._limits_at >= LOOK_AGAIN_SECONDS:
             self._limits, self._limits_at = _limits_now(self._plan), now
         for attempt in freed:
-            slots.free(self._store, attempt)
+            self._store.slots.free(attempt)
         if self._limited or not self._looked:  # once at least: what a killed process left is not left for good
-            slots.free_dead(self._store, self._mine, now, process_identity.alive)
+            self._store.slots.free_dead(self._mine, now, process_identity.alive)
             self._looked = True
         if self._limited:
             self._refused = set()
@@ -82,7 +80,7 @@ class Slots:
         self._since = self._now
 
     def hold(self, attempt: str, agent: str) -> None:
-        slots.hold(self._store, self._mine, attempt, agent)
+        self._store.slots.hold(self._mine, attempt, agent)
 
     def over(self, attempt: str) -> None:
         """Give a slot back at the next turn."""
@@ -97,27 +95,27 @@ class Slots:
             self._since = self._now
         wanted = {agent: self._want(agent, waiting[agent]) for agent in self._refused if waiting.get(agent)}
         for agent in self._own.keys() - wanted.keys():
-            slots.unwant(self._store, self._mine.run, agent)
+            self._store.slots.unwant(self._mine.run, agent)
         for agent, want in wanted.items():
             if self._own.get(agent) != want:
-                slots.want(self._store, self._mine, want)
+                self._store.slots.want(self._mine, want)
         self._own = wanted
         if not wanted:
             self._since = 0.0
-        self._seen = slots.look(self._store, self._now)
+        self._seen = self._store.slots.look(self._now)
         return bool(wanted) and not waited
 
     def take_over(self) -> None:
         """Free what an earlier owner of the run holds and waits for."""
-        slots.take_over(self._store, self._mine)
+        self._store.slots.take_over(self._mine)
 
     def leave(self) -> None:
         """Give all back: nobody drives the run any more."""
-        slots.leave(self._store, self._mine)
+        self._store.slots.leave(self._mine)
         self._own = {}
 
     def _look(self) -> None:
-        self._seen = slots.look(self._store, self._now)
+        self._seen = self._store.slots.look(self._now)
         self._held = list(self._seen.held)
         self._others = [want for want in self._seen.wants if want.run != self._mine.run]
 

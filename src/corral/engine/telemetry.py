@@ -10,8 +10,7 @@ from corral.config import loader
 from corral.model import OPEN
 from corral.model.events import Heard, Listener, Moved, Noted
 from corral.rules.text import telemetry
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 if TYPE_CHECKING:
     from corral.world.otlp import Collector
@@ -44,7 +43,7 @@ class Telemetry:
         self._send_ended()
         record = self._store.run(self._run)
         if record.status not in OPEN:
-            child = Lineage(self._store).of(self._run)
+            child = self._store.lineage.of(self._run)
             self._collector.add(*telemetry.of_run(record, child.parent if child else None))
         if not await asyncio.to_thread(self._collector.close):
             tell(self._listen, Heard(self._run, None, None, Noted("the collector of [telemetry] did not take it all")))

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from corral.model.errors import BadRequest
 from corral.model.server import SCOPES, AccessScope, Token
-from corral.store.sqlite import tokens as access
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 PREFIX = "corral_"  #: so that people and scanners know it for what it is
 LOGIN_SECONDS = 30 * 86_400.0
@@ -39,19 +38,19 @@ class Access:
             raise BadRequest(f"`{','.join(scopes)}` is not a list of scopes", hint="of: " + ", ".join(SCOPES))
         secret = PREFIX + secrets.token_urlsafe(32)
         token = Token(id=secrets.token_hex(4), name=name[:100], scopes=known, created=time.time())
-        access.add_token(self._store, token, _hash(secret))
+        self._store.tokens.add(token, _hash(secret))
         return Secret(token, secret)
 
     def first(self) -> Secret | None:
         """Make the first token, if there never was one: there is no default key."""
-        return None if access.tokens(self._store) else self.create("first", ["admin"])
+        return None if self._store.tokens.all() else self.create("first", ["admin"])
 
     def tokens(self) -> list[Token]:
-        return access.tokens(self._store)
+        return self._store.tokens.all()
 
     def check(self, secret: str) -> Token | None:
         """Return the token that has this secret."""
-        return access.token_of(self._store, _hash(secret), time.time()) if secret.startswith(PREFIX) else None
+        return self._store.tokens.token_of(_hash(secret), time.time()) if secret.startswith(PREFIX) else None
 
     def counts(self, token: str, cookie: str | None) -> bool:
         """Tell whether one who was let in before still would be."""
@@ -60,7 +59,7 @@ class Access:
         return any(each.id == token and each.revoked is None for each in self.tokens())
 
     def revoke(self, name: str) -> None:
-        if not access.revoke(self._store, name, time.time()):
+        if not self._store.tokens.revoke(name, time.time()):
             raise BadRequest(f"no token is called `{name}`", hint="see `corral token ls`")
 
     # --- browsers
@@ -68,14 +67,14 @@ class Access:
     def log_in(self, token: Token) -> str:
         """Return what a browser shows from now on instead of the token."""
         cookie, now = secrets.token_urlsafe(32), time.time()
-        access.add_login(self._store, _hash(cookie), token.id, now, now + LOGIN_SECONDS)
+        self._store.tokens.add_login(_hash(cookie), token.id, now, now + LOGIN_SECONDS)
         return cookie
 
     def check_login(self, cookie: str) -> Token | None:
-        return access.token_of_login(self._store, _hash(cookie), time.time())
+        return self._store.tokens.token_of_login(_hash(cookie), time.time())
 
     def log_out(self, cookie: str) -> None:
-        access.end_login(self._store, _hash(cookie))
+        self._store.tokens.end_login(_hash(cookie))
 
 
 def csrf_of(cookie: str) -> str:

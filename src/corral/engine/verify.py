@@ -16,7 +16,7 @@ from corral.model.flow import Task
 from corral.rules.checks import grading, receipts
 from corral.rules.checks.receipts import Found, Verified
 from corral.rules.text import names
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import receipt_key
 from corral.world.git.repository import Repository
 

@@ -17,9 +17,7 @@ from corral.model.errors import BadRequest, NotFound
 from corral.model.events import Moved
 from corral.model.server import Delivery, Logged, WebhookRecord
 from corral.rules.text import signing
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import automation, inbox_news, pages, run_queue
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.version import __version__
 from corral.world.notify import http_post
 
@@ -39,7 +37,7 @@ class Webhooks:
         self._store = store
 
     def all(self) -> list[WebhookRecord]:
-        return automation.webhooks(self._store)
+        return self._store.automation.webhooks()
 
     def add(self, url: str, types: tuple[str, ...], secret: str = "") -> WebhookRecord:
         """Add an address; it hears of what happens from now on. Without a secret it is given one."""
@@ -54,26 +52,26 @@ class Webhooks:
             created=time.time(),
         )
         if not self.all():
-            run_queue.set_value(self._store, SEEN, str(pages.last_sequence(self._store)))
-            inbox_news.forget(self._store)
-        automation.put_webhook(self._store, record)
+            self._store.queue.set_value(SEEN, str(self._store.pages.last_sequence()))
+            self._store.inbox.begin_news()
+        self._store.automation.put_webhook(record)
         return record
 
     def drop(self, name: str) -> None:
-        if not automation.drop_webhook(self._store, name):
+        if not self._store.automation.drop_webhook(name):
             raise NotFound(f"no webhook is called `{name}`")
 
     def deliveries(self, name: str, state: str | None, most: int) -> list[Delivery]:
         """Return what was told to an address, or is to be, newest first."""
-        return automation.deliveries(self._store, name, state, most)
+        return self._store.automation.deliveries(name, state, most)
 
     def again(self, name: str) -> Delivery:
         """Try a delivery once more, now."""
-        found = automation.delivery(self._store, name)
+        found = self._store.automation.delivery(name)
         if found is None:
             raise NotFound(f"no delivery is called `{name}`")
         again = structs.replace(found, state="waiting", next_at=time.time())
-        automation.move_delivery(self._store, again)
+        self._store.automation.move_delivery(again)
         return again
 
     async def keep(self) -> None:
@@ -81,7 +79,7 @@ class Webhooks:
         await Outgoing(self._store).keep()
 
     def counts(self) -> dict[str, int]:
-        return automation.delivery_counts(self._store)
+        return self._store.automation.delivery_counts()
 
 
 class Outgoing:
@@ -94,11 +92,11 @@ class Outgoing:
 
     async def keep(self) -> None:
         """Go on until cancelled; what was not sent waits in the store."""
-        self._seen = int(run_queue.value(self._store, SEEN) or 0)
-        bell = ChangeWatch(self._store.folder)
+        self._seen = int(self._store.queue.value(SEEN) or 0)
+        bell = self._store.watch()
         try:
             while True:
-                hooks = [each for each in automation.webhooks(self._store) if each.enabled]
+                hooks = [each for each in self._store.automation.webhooks() if each.enabled]
                 if hooks:
                     self._find(hooks)
                     self._look_at_inbox(hooks)
@@ -111,31 +109,31 @@ class Outgoing:
             await asyncio.gather(*self._sending.values(), return_exceptions=True)
 
     def _find(self, hooks: list[WebhookRecord]) -> None:
-        self._seen = max(self._seen, int(run_queue.value(self._store, SEEN) or 0))
-        while batch := pages.events(self._store, None, self._seen, 500):
+        self._seen = max(self._seen, int(self._store.queue.value(SEEN) or 0))
+        while batch := self._store.pages.events(None, self._seen, 500):
             self._seen = batch[-1].stored.seq
             told = [found for logged in batch if (found := _told(self._store, logged))]
             if not told:
                 continue
             with self._store.transaction():  # each is put down once, whatever happens
                 self._put_down(hooks, told)
-                run_queue.set_value(self._store, SEEN, str(self._seen))
+                self._store.queue.set_value(SEEN, str(self._seen))
 
     def _look_at_inbox(self, hooks: list[WebhookRecord]) -> None:
         """Find what waits for a person since, and what does not any more."""
         with self._store.transaction():
-            self._put_down(hooks, [_told_of_inbox(kind, entry) for kind, entry in inbox_news.take(self._store)])
+            self._put_down(hooks, [_told_of_inbox(kind, entry) for kind, entry in self._store.inbox.take_news()])
 
     def _put_down(self, hooks: list[WebhookRecord], told: list[tuple[str, bytes]]) -> None:
         for kind, body in told:
             for hook in hooks:
                 if not hook.types or kind in hook.types:
-                    automation.add_delivery(self._store, _delivery(hook, kind, body))
+                    self._store.automation.add_delivery(_delivery(hook, kind, body))
 
     def _send(self, hooks: dict[str, WebhookRecord]) -> None:
         for name in [name for name, task in self._sending.items() if task.done()]:
             del self._sending[name]
-        for due in automation.due_deliveries(self._store, time.time(), AT_ONCE * 4):
+        for due in self._store.automation.due_deliveries(time.time(), AT_ONCE * 4):
             if len(self._sending) >= AT_ONCE:
                 return
             if due.id not in self._sending and due.webhook in hooks:
@@ -152,18 +150,17 @@ class Outgoing:
         tries, good = due.tries + 1, 200 <= status < 300
         dead = not good and (status == GONE or tries > len(BACKOFF_SECONDS))
         wait = 0.0 if good or dead else BACKOFF_SECONDS[tries - 1]
-        automation.move_delivery(
-            self._store,
+        self._store.automation.move_delivery(
             structs.replace(
                 due,
                 state="delivered" if good else "dead" if dead else "waiting",
                 tries=tries,
                 next_at=time.time() + wait,
                 answer=answer[:500],
-            ),
+            )
         )
         if status == GONE:
-            automation.put_webhook(self._store, structs.replace(hook, enabled=False))
+            self._store.automation.put_webhook(structs.replace(hook, enabled=False))
         if not good:
             log.warning("not delivered (try %d): %s", tries, answer[:200], extra={"webhook": hook.id})
 

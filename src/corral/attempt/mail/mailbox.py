@@ -15,7 +15,7 @@ from corral.model.errors import BadRequest
 from corral.model.events import Mailed
 from corral.rules.context import mail
 from corral.rules.context.mail import NAMES, Box, Circle, Place, Priority
-from corral.store.sqlite.mail import Letter, Reader
+from corral.store.records import Letter, Reader
 
 MOST_SHOWN = 200  #: characters of a letter in the event that tells of it
 MOST_THREAD = 50
@@ -45,8 +45,8 @@ class Mailbox:
         """Look who is there to write to."""
         store, who, lineage = self._office.store, self._who, self._office.lineage
         at_work: dict[str, list[str]] = {}
-        for row in store.rows("attempts_at_work", run=who.run):
-            at_work.setdefault(row["node"], []).append(row["id"])
+        for node, attempt in store.attempts_at_work(who.run):
+            at_work.setdefault(node, []).append(attempt)
         parent = lineage.of(who.run)
         children = [child.run for child in lineage.below_attempt(who.attempt)]
         return Circle(

@@ -23,7 +23,7 @@ from corral.rules.checks import failures, grading, id_changes
 from corral.rules.checks.grading import Graded, Ran, Work
 from corral.rules.checks.steering import Harness, roles
 from corral.rules.checks.steering.result_files import claimed
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 Emit = Callable[[Event], None]
 

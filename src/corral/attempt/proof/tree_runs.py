@@ -21,8 +21,7 @@ from corral.model.errors import SetupFailed
 from corral.model.evidence import Tree
 from corral.model.flow import Task
 from corral.rules.checks import failures
-from corral.store.sqlite import check_results
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 #: Checkouts made beside an attempt's own, which a crash may leave.
 BESIDE = (
@@ -82,7 +81,7 @@ class TreeRuns:
         """Do the same, and leave it to the caller to note it: runs side by side end in any order."""
         key, name = await self.key(commit, tree), NAMES[tree]
         async with _flight(key):
-            known = check_results.find(self._store, key, time.time()) if self._store else None
+            known = self._store.history.check_results(key, time.time()) if self._store else None
             if known is not None:
                 found = with_results(known, [structs.replace(each.result, cached=True) for each in known])
                 for each in found:
@@ -149,12 +148,12 @@ class TreeRuns:
 
     def known(self, key: str) -> Seen | None:
         """Return what is remembered of one program."""
-        found = check_results.find(self._store, key, time.time()) if self._store else None
+        found = self._store.history.check_results(key, time.time()) if self._store else None
         return found[0] if found else None
 
     def keep(self, key: str, found: Sequence[Seen]) -> None:
         if self._store:
-            check_results.keep(self._store, key, found, time.time())
+            self._store.history.keep_check_results(key, found, time.time())
 
     async def note(self, tree: Tree, commit: str | None, found: Sequence[Seen]) -> None:
         self.trees[tree] = await self._host.repository.tree_of(commit) if commit else ""

@@ -24,10 +24,8 @@ from corral.rules.context.tools import SpawnTask
 from corral.rules.money import spawning
 from corral.rules.money.spawning import Standing
 from corral.rules.text import names
-from corral.store.sqlite.children import Child
-from corral.store.sqlite.ledger import Ledger
-from corral.store.sqlite.store import LEASE_SECONDS
-from corral.world import clock, process_identity
+from corral.store.records import LEASE_SECONDS, Child
+from corral.world import clock
 
 MOST_OUTPUT = 20_000  #: characters of a child's output that are told with its result
 MOST_TITLE = 100
@@ -70,7 +68,7 @@ class Children:
             )
             self._office.store.add_run(record)
             self._office.lineage.add(child)
-            Ledger(self._office.store, process_identity.alive).adopt(run, self._run)
+            self._office.store.ledger.adopt(run, self._run)
         why = f" ({asked.reason})" if asked.reason else ""
         role = f" as {asked.role}" if asked.role else ""
         self._recorder.emit(Noted(f"spawned run {run}: {choice}{role}{why}"))

@@ -11,9 +11,7 @@ from corral.attempt.events import Listener
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import Run
 from corral.rules.context import mail
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.mail import Mail
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 LOOK_SECONDS = 1.0
 
@@ -114,5 +112,5 @@ class RunContext:
         self, family: ChildRuns, store: Store, dress: Callable[[str, str | None], ResolvedAgent], listen: Listener
     ) -> None:
         self.family, self.store, self.dress, self.listen = family, store, dress, listen
-        self.mail = Mail(store, mail.MOST_DELIVERIES)
-        self.lineage = Lineage(store)
+        self.mail = store.mail(mail.MOST_DELIVERIES)
+        self.lineage = store.lineage

@@ -11,7 +11,7 @@ from corral.model import RunPlan
 from corral.model.money import Limit, Standing, Window, dollars
 from corral.rules.flows.rehearsal import Step, rehearse
 from corral.rules.flows.stubs import Stubs
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 NAMES: dict[Window, str] = {
     "node": "for a task", "run": "for each run", "day": "a day", "month": "a month", "ceiling": "a month, the ceiling",

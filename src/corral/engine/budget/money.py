@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from msgspec import structs
 
 from corral.attempt import notional
-from corral.attempt.run_spending import held_usd, ledger
+from corral.attempt.run_spending import held_usd
 from corral.engine.context import Context
 from corral.model import OPEN, Entry, Run, RunPlan
 from corral.model.errors import BadRequest, Conflicting
@@ -19,8 +19,7 @@ from corral.model.flow import known_as
 from corral.model.money import Bound, Budget, By, CostOverview, Limit, Quota, QuotaWindow, Standing, Window, dollars
 from corral.rules.money import costs
 from corral.rules.money import limits as budget
-from corral.store.sqlite import accounts, inbox, pages, quotas
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import clock
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Money:
 
     def standings(self, settings: Budget) -> list[Standing]:
         """Return every limit, whoever set it, and how it stands."""
-        kept, now, zone = ledger(self._store), time.time(), zone_of(settings)
+        kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         kept.release_dead(now)
         found: list[Standing] = []
         for limit in (*settings.limits, *kept.limits()):
@@ -67,7 +66,7 @@ class Money:
 
     def spending(self, settings: Budget) -> dict[str, tuple[float, float]]:
         """Return what is spent and held today and this month."""
-        kept, now, zone = ledger(self._store), time.time(), zone_of(settings)
+        kept, now, zone = self._store.ledger, time.time(), zone_of(settings)
         windows: tuple[Window, ...] = ("day", "month")
         held = {
             window: kept.held(Bound(limit=Limit(window=window, usd=0.0), since=budget.since(window, now, zone)))
@@ -82,11 +81,11 @@ class Money:
             )
         if limit.window == "ceiling":
             self._own_ceiling(by, lower_than=limit.usd)
-        ledger(self._store).set_limit(limit, by, time.time())
+        self._store.ledger.set_limit(limit, by, time.time())
 
     def reset(self, agent: str, repo: str, by: str, *, ceiling: bool = False) -> int:
         """Remove limits that were set by hand, all or those of an agent or a repository; the ceiling only if asked."""
-        kept, gone = ledger(self._store), 0
+        kept, gone = self._store.ledger, 0
         if ceiling:
             self._own_ceiling(by, lower_than=0.0)
             gone += kept.drop_limits("ceiling", every=True)
@@ -95,10 +94,10 @@ class Money:
 
     def ceilings(self) -> list[float]:
         """Return the ceilings that were set by hand."""
-        return [limit.usd for limit in ledger(self._store).limits() if limit.window == "ceiling"]
+        return [limit.usd for limit in self._store.ledger.limits() if limit.window == "ceiling"]
 
     def _own_ceiling(self, by: str, lower_than: float) -> None:
-        for limit in ledger(self._store).limits():
+        for limit in self._store.ledger.limits():
             owner = limit.where.removeprefix("set by ")
             if limit.window == "ceiling" and owner != by and not 0 < lower_than <= limit.usd:
                 raise BadRequest(
@@ -110,7 +109,7 @@ class Money:
         usd, windows = budget.raised(entry)
         if not usd:
             return "the run stays over"
-        kept, now = ledger(self._store), time.time()
+        kept, now = self._store.ledger, time.time()
         for window in windows:
             kept.allow(entry.run, window, usd, entry.answered_by or "", now)
         return None
@@ -144,7 +143,7 @@ class Money:
 
     def overview(self, settings: Budget, *, since: float = 0.0, repo: str = "") -> CostOverview:
         """Return sums by day and by every dimension, and how all limits stand, from one look at the ledger."""
-        lines, zone = ledger(self._store).history(since=since, repo=repo), zone_of(settings)
+        lines, zone = self._store.ledger.history(since=since, repo=repo), zone_of(settings)
         spent = self.spending(settings)
         others: tuple[By, ...] = tuple(by for by in get_args(By) if by != "day")
         return CostOverview(
@@ -159,18 +158,18 @@ class Money:
 
     def metrics(self, settings: Budget) -> str:
         """Return what is known, for Prometheus."""
-        runs = pages.counts(self._store)
+        runs = self._store.pages.counts()
         gauges = {
-            "corral_inbox_waiting": float(len(inbox.waiting(self._store))),
+            "corral_inbox_waiting": float(len(self._store.inbox.waiting())),
             "corral_runs_open": float(sum(count for status, count in runs.items() if status in OPEN)),
         }
-        return costs.prometheus(ledger(self._store).totals(), self.standings(settings), gauges)
+        return costs.prometheus(self._store.ledger.totals(), self.standings(settings), gauges)
 
     def known_quotas(self) -> list[Quota]:
         """Return what is known of the limits of every account: those it ran into, and how its windows stand."""
-        found = {known_as(each.agent, each.account): each for each in quotas.known(self._store, time.time())}
+        found = {known_as(each.agent, each.account): each for each in self._store.accounts.quotas(time.time())}
         windows: dict[str, list[QuotaWindow]] = {}
-        for window in accounts.seen(self._store):
+        for window in self._store.accounts.seen():
             windows.setdefault(window.agent, []).append(window)
         for name, told in windows.items():
             agent, _, account = name.partition("@")
@@ -197,7 +196,7 @@ class Money:
         agent = nodes[0].agent
         if len(nodes) != 1:
             return None
-        return costs.usual(ledger(self._store).paid_before(agent.name, agent.model, nodes[0].task.type))
+        return costs.usual(self._store.ledger.paid_before(agent.name, agent.model, nodes[0].task.type))
 
     def estimate(self, plan: RunPlan, stubs: Sequence[str] = (), stub_file: str = "") -> Estimate:
         """Say what would happen and about how dear it would be, with nodes that end as stubs say, or else well."""
@@ -215,7 +214,7 @@ class Money:
         """Stop every run now, whoever drives it, and let none start; return which."""
         now = time.time()
         with self._store.transaction():
-            ledger(self._store).set_limit(Limit(window="halt", usd=0.0), by, now)
+            self._store.ledger.set_limit(Limit(window="halt", usd=0.0), by, now)
             runs = [line.run for line in self._store.list_runs() if line.status in OPEN]
             for run in runs:
                 self._store.order(run, "stop", f"{by} (halt)", now)
@@ -224,11 +223,11 @@ class Money:
         return runs
 
     def unhalt(self) -> bool:
-        return ledger(self._store).drop_limits("halt") > 0
+        return self._store.ledger.drop_limits("halt") > 0
 
     def halted(self) -> str | None:
         """Return who halted everything, if somebody did."""
-        found = next((limit for limit in ledger(self._store).limits() if limit.window == "halt"), None)
+        found = next((limit for limit in self._store.ledger.limits() if limit.window == "halt"), None)
         return found.where if found else None
 
     def refuse_halted(self) -> None:

@@ -13,8 +13,7 @@ from corral.model.server import Serving
 from corral.rules.merge import merge
 from corral.rules.money import limits
 from corral.rules.text.questions import understood
-from corral.store.sqlite import inbox, run_queue
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world import process_identity
 
 GO_ON = "go on with corral resume"
@@ -23,8 +22,8 @@ GO_ON = "go on with corral resume"
 def take(store: Store, number: str, text: str, by: str) -> Entry:
     """Store an answer; return the entry as it is now."""
     now = time.time()
-    inbox.answer_due(store, now)
-    entry = inbox.find(store, number)
+    store.inbox.answer_due(now)
+    entry = store.inbox.find(number)
     if entry is None:
         raise BadRequest(f"nothing in the inbox is called `{number}`", hint="see `corral inbox`")
     said = _attempt(store, entry, text) if entry.about == "choice" else text
@@ -38,11 +37,11 @@ def take(store: Store, number: str, text: str, by: str) -> Entry:
         if entry.about == "budget" and not more:
             hint += f"; to go on: {limits.hint(entry)}"
         raise BadRequest(f"`{text}` is no answer to: {entry.text}", hint=hint)
-    if meant is None or not inbox.answer(store, number, meant, by, now):
-        taken = inbox.find(store, number) or entry
+    if meant is None or not store.inbox.answer(number, meant, by, now):
+        taken = store.inbox.find(number) or entry
         words = f"{taken.answer} ({taken.answered_by})" if taken.answer else taken.outcome
         raise BadRequest(f"{number} is answered already: {words}", hint="an answer counts once")
-    return inbox.find(store, number) or entry
+    return store.inbox.find(number) or entry
 
 
 def _attempt(store: Store, entry: Entry, text: str) -> str:
@@ -56,11 +55,11 @@ def told(store: Store, money: Money, entry: Entry) -> Entry:
     """Say what follows from an answer where nobody is there to hear it; whoever hears it says it itself."""
     status, driven = _state(store, entry.run)
     if entry.about == "budget" and (words := money.allow(entry)):
-        inbox.note_outcome(store, entry.id, words)
-        return inbox.find(store, entry.id) or entry
+        store.inbox.note_outcome(entry.id, words)
+        return store.inbox.find(entry.id) or entry
     if not driven and (status in OPEN or status in ("limited", "over_budget")):
-        inbox.note_outcome(store, entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
-    return inbox.find(store, entry.id) or entry
+        store.inbox.note_outcome(entry.id, _by_itself(store, entry) or f"{GO_ON} {entry.run}")
+    return store.inbox.find(entry.id) or entry
 
 
 def handed_over(store: Store, entry: Entry) -> Entry:
@@ -70,9 +69,9 @@ def handed_over(store: Store, entry: Entry) -> Entry:
         return entry
     with store.transaction():
         redo.wake_up(store, entry.run)
-        run_queue.put_back(store, entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
-        inbox.note_outcome(store, entry.id, _goes_on(server))
-    return inbox.find(store, entry.id) or entry
+        store.queue.put_back(entry.run, store.run(entry.run).plan.priority, entry.answered_by or "", time.time())
+        store.inbox.note_outcome(entry.id, _goes_on(server))
+    return store.inbox.find(entry.id) or entry
 
 
 def _by_itself(store: Store, entry: Entry) -> str | None:
@@ -80,11 +79,11 @@ def _by_itself(store: Store, entry: Entry) -> str | None:
     server = _server(store)
     if entry.about not in ("gate", "choice") or server is None or not server.resumes:
         return None
-    return None if any(each.open for each in inbox.of_run(store, entry.run)) else _goes_on(server)
+    return None if any(each.open for each in store.inbox.of_run(entry.run)) else _goes_on(server)
 
 
 def _server(store: Store) -> Serving | None:
-    server = run_queue.serving(store)
+    server = store.queue.serving()
     return server if server and process_identity.alive(server.owner) is not False else None
 
 

@@ -9,8 +9,7 @@ from corral.engine.views.run_status import expired_choice
 from corral.model import Entry, RunRecord
 from corral.model.events import Moved
 from corral.rules.text.questions import no_winner
-from corral.store.sqlite import inbox
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 def end_due(store: Store, run: str | None = None) -> None:
@@ -18,12 +17,12 @@ def end_due(store: Store, run: str | None = None) -> None:
     if not store.writable:
         return
     now = time.time()
-    due = [each.run for each in inbox.waiting(store) if each.about == "choice" and each.deadline <= now]
+    due = [each.run for each in store.inbox.waiting() if each.about == "choice" and each.deadline <= now]
     for name in [run] if run else dict.fromkeys(due):
         record = store.run(name)
         if entry := expired_choice(store, record, now):
             _end_race(store, record, entry, now)
-    inbox.answer_due(store, now)
+    store.inbox.answer_due(now)
     expired_conflicts.end(store, run)
 
 
@@ -31,12 +30,12 @@ def _end_race(store: Store, record: RunRecord, entry: Entry, now: float) -> None
     """Store that a run, which is nothing but a race, has no winner."""
     words = no_winner(entry)
     with store.transaction():
-        inbox.answer_due(store, now)
+        store.inbox.answer_due(now)
         (node,) = [each for each in store.nodes(record.id) if each.id == entry.node]
         node.status, node.reason = "failed", words
         store.move_node(record.id, node)
         store.note(record.id, Moved(f"node {node.id}", "failed", words), at=now, node=node.id)
         store.move_run(record.id, "failed", words, now)
         store.note(record.id, Moved(f"run {record.id}", "failed", words), at=now)
-        inbox.note_outcome(store, entry.id, f"`{node.id}` has no winner")
+        store.inbox.note_outcome(entry.id, f"`{node.id}` has no winner")
     store.flush()

@@ -19,7 +19,6 @@ from corral.model.merge import MergeRecord
 from corral.rules.merge import merge as rules
 from corral.rules.money import limits as budget
 from corral.rules.text.questions import ways
-from corral.store.sqlite import inbox, merges
 
 if TYPE_CHECKING:
     from corral.model.server import AccessScope
@@ -36,8 +35,8 @@ class Inbox:
         """Return what waits for the user; the whole inbox has what was answered besides, newest first."""
         store, now = self._context.store, time.time()
         if whole:
-            return [entry.as_of(now) for entry in inbox.newest(store, 1000)]
-        return [entry for entry in inbox.waiting(store) if entry.deadline > now]
+            return [entry.as_of(now) for entry in store.inbox.newest(1000)]
+        return [entry for entry in store.inbox.waiting() if entry.deadline > now]
 
     def over_budget(self) -> list[str]:
         """Return the runs that ask whether they may spend more."""
@@ -58,7 +57,7 @@ class Inbox:
     def commands(self, run: str) -> list[str]:
         """Return what to type for a run that waits for a person, as it stands now."""
         now = time.time()
-        waiting = [entry for entry in inbox.of_run(self._context.store, run) if entry.open and entry.deadline > now]
+        waiting = [entry for entry in self._context.store.inbox.of_run(run) if entry.open and entry.deadline > now]
         return [
             budget.hint(entry) if entry.about == "budget" else f"corral answer {entry.id} {ways(entry)}"
             for entry in waiting
@@ -83,7 +82,7 @@ class Inbox:
     def choices(self, run: str) -> dict[str, str]:
         """Return the attempts of races that wait for a user to choose, each with the number of its question."""
         now = time.time()
-        own = [entry for entry in inbox.of_run(self._context.store, run) if entry.about == "choice" and entry.open]
+        own = [entry for entry in self._context.store.inbox.of_run(run) if entry.about == "choice" and entry.open]
         return {name: entry.id for entry in own if entry.deadline > now for name in entry.choices}
 
     def choosing_needs(self, run: str) -> AccessScope:
@@ -112,20 +111,20 @@ class Inbox:
         if not self._local_runs.orphaned(run) or self._local_runs.server() is not None:
             return False
         open_nodes = [node for node in store.nodes(run) if node.status in OPEN]
-        return len(open_nodes) == 1 and not any(entry.open for entry in inbox.of_run(store, run))
+        return len(open_nodes) == 1 and not any(entry.open for entry in store.inbox.of_run(run))
 
     async def _end_of_race(self, entry: Entry) -> Entry:
         """Let a run end whose last race a user has just decided; nothing more is started for it."""
         await self._driver.resume(entry.run, _unheard)
-        return inbox.find(self._context.store, entry.id) or entry
+        return self._context.store.inbox.find(entry.id) or entry
 
     async def go_on(self, entry: Entry) -> Entry:
         """Go on, in a process of its own, with a run that waits for nothing else; its entry tells what came of it."""
         if not entry.outcome.startswith(answers.GO_ON):
             return entry
         await self._local_runs.detach(entry.run)
-        inbox.note_outcome(self._context.store, entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
-        return inbox.find(self._context.store, entry.id) or entry
+        self._context.store.inbox.note_outcome(entry.id, f"it goes on; watch it: corral logs -f {entry.run}")
+        return self._context.store.inbox.find(entry.id) or entry
 
     async def _settle_merge(self, entry: Entry) -> None:
         """Carry out what a person wants of a merge that is in conflict; a run that is not over does it itself."""
@@ -137,15 +136,15 @@ class Inbox:
         if entry.answer == ABORT:
             expired_conflicts.end(store, entry.run)
             return
-        waits = next((each for each in merges.conflicting(store, entry.run) if _key(each) == entry.key), None)
+        waits = next((each for each in store.merges.conflicting(entry.run) if _key(each) == entry.key), None)
         try:
             record = await self._merges.merge(MergeRequest(run=entry.run, into=waits.into if waits else None))
         except CorralError as error:
-            inbox.note_outcome(store, entry.id, f"not merged: {str(error).splitlines()[0]}")
-            if waits and waits in merges.conflicting(store, entry.run):  # it still waits, so somebody is asked again
+            store.inbox.note_outcome(entry.id, f"not merged: {str(error).splitlines()[0]}")
+            if waits and waits in store.merges.conflicting(entry.run):  # it still waits, so somebody is asked again
                 Waiting(store, entry.run).keep(waits)
             raise
-        inbox.note_outcome(store, entry.id, f"{record.state} into {record.into}")
+        store.inbox.note_outcome(entry.id, f"{record.state} into {record.into}")
 
 
 def _unheard(_: object) -> None:

@@ -13,8 +13,7 @@ from corral.engine.merge import reverted
 from corral.engine.merge.open_conflicts import Waiting
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRecord, Place
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import merge_commits, move_branch
 from corral.world.git.move_branch import Checkout, HalfDone
 from corral.world.git.repository import Repository
@@ -55,7 +54,7 @@ class BranchMover:
             stashes = await self._make_room(found, record, autostash=autostash)
             folders = tuple(str(checkout.folder) for checkout in found)
             record = structs.replace(record, state="begun", checkouts=folders, stashes=stashes)
-            record = merges.add(self.store, record)  # from here on whoever comes next can end it
+            record = self.store.merges.add(record)  # from here on whoever comes next can end it
             try:
                 for checkout in found:
                     if str(checkout.folder) in dict(stashes) and record.before:
@@ -65,7 +64,7 @@ class BranchMover:
                 raise  # it stays begun
             except CorralError:
                 await self._bring_back(found, record, record.before)
-                merges.drop(self.store, record)
+                self.store.merges.drop(record)
                 raise
             await self._bring_back(found, record, record.after)
             for checkout in found:
@@ -143,13 +142,13 @@ class BranchMover:
                         raise _overwritten(checkout, files)
             folders = tuple(str(checkout.folder) for checkout in found)
             record = structs.replace(record, state="undoing", checkouts=folders, stashes=())
-            merges.save(self.store, record)
+            self.store.merges.save(record)
             try:
                 await self._move(found, record.ref, record.after, record.before, f"corral undo {record.run}")
             except HalfDone:
                 raise
             except CorralError:
-                merges.save(self.store, structs.replace(record, state="merged"))
+                self.store.merges.save(structs.replace(record, state="merged"))
                 raise
             for checkout in found:
                 move_branch.adopt(checkout)
@@ -157,7 +156,7 @@ class BranchMover:
 
     def _ended(self, record: MergeRecord) -> MergeRecord:
         """Store what came of a merge; a conflict of the run with what the branch was until now is none any more."""
-        merges.save(self.store, record)
+        self.store.merges.save(record)
         words, by = ("taken back", "corral undo") if record.state == "undone" else ("settled", "corral merge")
         Waiting(self.store, record.run).over(record.ref, words, by)
         return record
@@ -183,7 +182,7 @@ class BranchMover:
 
     async def recover(self) -> None:
         """End what somebody began here and did not end: the ref tells whether it goes forward or back."""
-        for record in merges.unfinished(self.store, str(self.repository.git_dir)):
+        for record in self.store.merges.unfinished(str(self.repository.git_dir)):
             back = record.state == "undoing"
             source, goal = (record.after, record.before) if back else (record.before, record.after)
             now = await self.repository.commit_of(record.ref)
@@ -195,9 +194,9 @@ class BranchMover:
                 self._ended(undone if back else structs.replace(record, state="merged"))
                 self.say(f"ended what was cut off: {'the undoing' if back else 'the merge'} of {record.run}")
             elif back:
-                merges.save(self.store, structs.replace(record, state="merged"))
+                self.store.merges.save(structs.replace(record, state="merged"))
             else:
-                merges.drop(self.store, record)
+                self.store.merges.drop(record)
 
     async def _end(self, record: MergeRecord, source: str | None, goal: str | None) -> None:
         env = await merge_commits.neutral(self.repository)

@@ -10,8 +10,7 @@ from corral.model import OPEN, Entry
 from corral.model.events import Noted
 from corral.model.inbox import BY_DEADLINE
 from corral.model.merge import MergeRecord
-from corral.store.sqlite import inbox, merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 def end(store: Store, run: str | None = None, *, running: bool = False) -> list[str]:
@@ -20,18 +19,18 @@ def end(store: Store, run: str | None = None, *, running: bool = False) -> list[
     A run that is not over ends its own merges itself, as one of its nodes; then `running` is true.
     """
     now = time.time()
-    if not any(given_up(store, record, now) for record in merges.conflicting(store, run)) or not store.writable:
+    if not any(given_up(store, record, now) for record in store.merges.conflicting(run)) or not store.writable:
         return []
     ended: list[str] = []
     with store.transaction():
-        inbox.answer_due(store, now)
-        for record in merges.conflicting(store, run):
+        store.inbox.answer_due(now)
+        for record in store.merges.conflicting(run):
             entry = given_up(store, record, now)
             if entry is None or (store.run(record.run).status in OPEN) != running:
                 continue
             words = _words(record, entry)
             Waiting(store, record.run).drop(record, ABORT)
-            inbox.note_outcome(store, entry.id, f"nothing was moved; to try again: corral merge {record.run}")
+            store.inbox.note_outcome(entry.id, f"nothing was moved; to try again: corral merge {record.run}")
             store.note(record.run, Noted(words), at=now)
             ended.append(words)
     if ended:

@@ -11,8 +11,7 @@ from corral.engine.merge.apply import Say
 from corral.engine.merge.merger import Merger, Worked
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRequest, QueueRecord
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import repository
 from corral.world.git.move_branch import Moved
 
@@ -57,13 +56,13 @@ class MergeQueue:
                         raise
                     self.say(f"{moved}: once more")
         record = structs.replace(record, over=True)
-        merges.save_queue(self.store, record)
+        self.store.merges.save_queue(record)
         return record
 
     async def _record(self, request: MergeRequest) -> QueueRecord:
         if not self._mergers:
             found = await repository.discover(Path.cwd())
-            waiting = merges.open_queues(self.store, str(found.repository.git_dir)) if found else []
+            waiting = self.store.merges.open_queues(str(found.repository.git_dir)) if found else []
             if not waiting:
                 raise BadRequest("no queue was cut off here", hint="name runs: corral merge --queue RUN RUN")
             return waiting[-1]
@@ -79,7 +78,7 @@ class MergeQueue:
         record = QueueRecord(
             git_dir=str(first.repository.git_dir), into=into, strategy=request.strategy, runs=tuple(self._mergers)
         )
-        return merges.add_queue(self.store, record)
+        return self.store.merges.add_queue(record)
 
     def _merger(self, run: str) -> Merger:
         return self._mergers.get(run) or self._mergers.setdefault(run, self._find(run))
@@ -140,7 +139,7 @@ class MergeQueue:
             failed = next((result for result in results if not result.passed), None)
             words = f"`{failed.command}` fails: {' '.join(failed.output.split())[-300:]}" if failed else ""
             record = structs.replace(record, proven=(*record.proven, (key, failed is None, words)))
-            merges.save_queue(self.store, record)
+            self.store.merges.save_queue(record)
             known[key] = failed is None
         return record, known[key]
 
@@ -173,11 +172,11 @@ class MergeQueue:
             if step.worked.after != step.worked.before:
                 await merger.lander.land(landed, autostash=request.autostash)
             else:
-                merges.add(self.store, structs.replace(landed, state="merged"))
+                self.store.merges.add(structs.replace(landed, state="merged"))
             merger.note(f"landed on {record.into} through a queue: {step.tip[:12]}")
             runs = tuple(run for run in record.runs if run != step.run)
             record = structs.replace(record, runs=runs, landed=(*record.landed, step.run))
-            merges.save_queue(self.store, record)
+            self.store.merges.save_queue(record)
         return record
 
     def _lose(self, record: QueueRecord, run: str, why: str) -> QueueRecord:
@@ -187,5 +186,5 @@ class MergeQueue:
         record = structs.replace(
             record, runs=tuple(each for each in record.runs if each != run), lost=(*record.lost, (run, why))
         )
-        merges.save_queue(self.store, record)
+        self.store.merges.save_queue(record)
         return record

@@ -22,8 +22,8 @@ from corral.model.events import Noted
 from corral.model.merge import Conflict, MergeRecord, MergeRequest, Preview
 from corral.rules.merge import merge as rules
 from corral.rules.text import names as naming
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.records import latest_merge
 from corral.world.git import merge_commits, move_branch, resolve_conflicts
 from corral.world.git.merge_commits import Combined, Merged
 from corral.world.git.move_branch import Moved
@@ -154,12 +154,12 @@ class Merger:
     async def _merge(self, request: MergeRequest) -> MergeRecord:
         worked = await self.work_out(request)
         await self.refuse_another(request, worked)
-        merges.save(self.store, *(reverted.by_hand(each, time.time()) for each in worked.gone))
+        self.store.merges.save(*(reverted.by_hand(each, time.time()) for each in worked.gone))
         if worked.merged.conflicts:
             return self._conflict(request, worked)
         waiting, choices = self.waiting.of(worked.ref), self.choices(request)
         if waiting and choices.new:  # whatever becomes of it now, nobody needs to choose again
-            merges.save(self.store, structs.replace(waiting, choices=choices.all))
+            self.store.merges.save(structs.replace(waiting, choices=choices.all))
         after = await self.make_commit(request, worked)
         worked = structs.replace(worked, after=after)
         record = self.new_record(request, worked)
@@ -167,10 +167,10 @@ class Merger:
             self.say(f"{record.into} has this already")
             if waiting:
                 self.waiting.drop(waiting, "settled")
-            into_it = [each for each in merges.of_run(self.store, self.run.run) if each.ref == record.ref]
-            if (last := merges.latest(into_it)) and last.state == "merged":
+            into_it = [each for each in self.store.merges.of_run(self.run.run) if each.ref == record.ref]
+            if (last := latest_merge(into_it)) and last.state == "merged":
                 return last
-            return merges.add(self.store, structs.replace(record, state="merged"))
+            return self.store.merges.add(structs.replace(record, state="merged"))
         await self.lander.look(record, autostash=request.autostash)  # before anybody waits for checks
         checks = await self._prove(request, worked, after)
         record = await self.lander.land(structs.replace(record, checks=checks), autostash=request.autostash)
@@ -232,7 +232,7 @@ class Merger:
     async def refuse_another(self, request: MergeRequest, worked: Worked) -> None:
         """Refuse to land a rival of an attempt that the branch has; what would change nothing is let through."""
         before, merged = worked.before, worked.merged
-        stands = [each for each in merges.standing(self.store, self.run.run, worked.ref) if each.after]
+        stands = [each for each in self.store.merges.standing(self.run.run, worked.ref) if each.after]
         if (
             before is None
             or not stands
@@ -258,8 +258,8 @@ class Merger:
             raise Conflicting(
                 f"{ref.removeprefix('refs/heads/')} has moved since you looked at the conflicts", hint="look again"
             )
-        had = [each for each in merges.of_run(self.store, self.run.run) if each.ref == ref and each.by_hand]
-        gone = await reverted.gone(self.repository, [*merges.standing(self.store, self.run.run, ref), *had])
+        had = [each for each in self.store.merges.of_run(self.run.run) if each.ref == ref and each.by_hand]
+        gone = await reverted.gone(self.repository, [*self.store.merges.standing(self.run.run, ref), *had])
         if candidate.commit is None:
             tree = before or self.plan.base or ""
             merged = Merged(await self.repository.tree_of(tree) if tree else "", candidate.conflicts)
@@ -439,7 +439,7 @@ class Merger:
             if waiting := self.waiting.of(worked.ref):
                 self.waiting.drop(waiting, "settled")
             if record.before == after:
-                return merges.add(self.store, structs.replace(record, state="merged"))
+                return self.store.merges.add(structs.replace(record, state="merged"))
             record = await self.lander.land(structs.replace(record, checks=checks))
         self.note(f"made the branch {record.into}")
         return record

@@ -18,7 +18,7 @@ from corral.model import OPEN, NodeClash, Run
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import Clash, Overlap, Standing
 from corral.rules.merge import merge as rules
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import merge_commits, snapshots
 from corral.world.git import repository as git
 from corral.world.git.repository import Repository

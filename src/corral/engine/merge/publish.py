@@ -12,7 +12,6 @@ from corral.engine.merge.merger import Merger
 from corral.model.errors import BadRequest, CorralError
 from corral.model.merge import MergeRecord, MergeRequest
 from corral.rules.merge import merge as rules
-from corral.store.sqlite import merges
 from corral.world import process
 from corral.world.process import Start
 
@@ -59,7 +58,7 @@ async def pull_request(merger: Merger, request: MergeRequest) -> MergeRecord:
     words = [program, "pr", "create", "--head", record.into, "--base", base, "--title", title, "--body", body]
     told = (await _person(words, merger)).split()
     record = structs.replace(record, url=told[-1] if told else "")
-    merges.save(merger.store, record)
+    merger.store.merges.save(record)
     return record
 
 

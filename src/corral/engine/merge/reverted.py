@@ -11,8 +11,8 @@ from corral.attempt.repositories import repository_of
 from corral.model import MergeState, Run
 from corral.model.errors import CorralError
 from corral.model.merge import MergeRecord
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.records import merged_last
 from corral.world.git import kept_lines, merge_commits
 from corral.world.git.repository import Repository
 
@@ -50,7 +50,7 @@ async def gone(repository: Repository, records: Sequence[MergeRecord]) -> list[M
 
 async def told(store: Store, run: Run) -> Run:
     """Return a run document that claims no merge which its branch has nothing of any more."""
-    record = merges.landed(merges.of_run(store, run.run)) if run.merge.status == "merged" else None
+    record = merged_last(store.merges.of_run(run.run)) if run.merge.status == "merged" else None
     if record is None or record.before == record.after:
         return run
     repository = repository_of(store.run(run.run).plan, store.folder)

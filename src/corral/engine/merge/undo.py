@@ -10,8 +10,7 @@ from corral.engine.merge.apply import BranchMover, Say
 from corral.model.errors import BadRequest
 from corral.model.events import Noted
 from corral.model.merge import MergeRecord
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import repository as git
 
 
@@ -23,7 +22,7 @@ async def undo(store: Store, run: str | None, folder: Path, say: Say) -> MergeRe
     lander = BranchMover(store, repository, say)
     async with lander.alone():
         await lander.recover()
-        now = next((each for each in merges.of_run(store, record.run) if each.id == record.id), None)
+        now = next((each for each in store.merges.of_run(record.run) if each.id == record.id), None)
         if now is None or now.state != "merged":
             raise BadRequest(f"the merge of {record.run} is not there any more to be undone")
         undone = await lander.take_back(now)
@@ -33,7 +32,7 @@ async def undo(store: Store, run: str | None, folder: Path, say: Say) -> MergeRe
 
 
 def _last_of_run(store: Store, run: str) -> MergeRecord:
-    records = merges.of_run(store, run)
+    records = store.merges.of_run(run)
     merged = [record for record in records if record.state in ("merged", "begun", "undoing")]
     if not merged:
         undone = any(record.state == "undone" for record in records)
@@ -44,7 +43,7 @@ def _last_of_run(store: Store, run: str) -> MergeRecord:
 
 async def _last_here(store: Store, folder: Path) -> MergeRecord:
     found = await git.discover(folder)
-    records = merges.of_repository(store, str(found.repository.git_dir)) if found else merges.everything(store)
+    records = store.merges.of_repository(str(found.repository.git_dir)) if found else store.merges.everything()
     merged = [
         record
         for record in records

@@ -8,8 +8,7 @@ from corral.attempt.repositories import repository_of
 from corral.engine.merge import reverted
 from corral.engine.merge.apply import BranchMover
 from corral.model.merge import MergeRecord, Place
-from corral.store.sqlite import merges
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import merge_commits
 
 
@@ -24,7 +23,7 @@ class Undoing(Struct, frozen=True, kw_only=True):
 
 async def undoing(store: Store, run: str) -> Undoing | None:
     """Return what undoing the last merge of a run would do; None if nothing of it is merged."""
-    landed = [each for each in merges.of_run(store, run) if each.state == "merged"]
+    landed = [each for each in store.merges.of_run(run) if each.state == "merged"]
     moved = [each for each in landed if each.before != each.after]
     if not landed:
         return None

@@ -11,8 +11,7 @@ from corral.model import OPEN, NodeState, RunPlan
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
 from corral.rules.schedule import redo
-from corral.store.sqlite import inbox
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 Say = Callable[[str], None]
 PARKED = ("limited", "waiting", "over_budget")  #: on a quota, a question or a budget: a person wakes it up
@@ -77,11 +76,11 @@ def _open(store: Store, run: str, plan: RunPlan, void: Mapping[str, str], say: S
                     continue  # it is taken up where it stands
                 record.void = True
                 store.save_attempt(record)
-        for entry in inbox.of_run(store, run):
+        for entry in store.inbox.of_run(run):
             again = entry.node is not None and (entry.node in void or entry.node.startswith(groups))
             if again and entry.open and entry.about == "choice":
-                inbox.answer(store, entry.id, "", "corral", time.time())
-                inbox.note_outcome(store, entry.id, f"`{entry.node}` is done again")
+                store.inbox.answer(entry.id, "", "corral", time.time())
+                store.inbox.note_outcome(entry.id, f"`{entry.node}` is done again")
         for name, why in void.items():
             say(f"`{name}` is done again: {why}")
             store.move_node(run, NodeState(id=name))

@@ -23,8 +23,8 @@ from corral.model.errors import Conflicting, CorralError, Stopped
 from corral.model.flow import TaskType
 from corral.model.server import Ticket
 from corral.rules.text import names
-from corral.store.sqlite import agent_history, run_queue
-from corral.store.sqlite.store import LEASE_SECONDS, Store
+from corral.store.interface import Store
+from corral.store.records import LEASE_SECONDS
 from corral.world import clock
 from corral.world.git import pins, snapshots
 from corral.world.git.repository import Repository
@@ -104,7 +104,7 @@ class Requests:
     async def _unknown_work(self, plan: RunPlan) -> list[str]:
         """Return a note if a store without runs meets a repository that holds work of runs."""
         store = self._context.store
-        if store.rows("newest_run"):
+        if not store.is_empty():
             return []
         found = await snapshots.listed(repository_of(plan, store.folder), ["refs/corral/attempts"])
         if not found:
@@ -118,7 +118,7 @@ class Requests:
 
     def track_records(self, kind: TaskType | None) -> list[TrackRecord]:
         """Return how agents did tasks of a type here before."""
-        return agent_history.track_records(self._context.store, kind)
+        return self._context.store.history.track_records(kind)
 
 
 async def _unpin(plan: RunPlan, home: Path, run: str) -> None:
@@ -158,7 +158,7 @@ def _record(run: str, plan: RunPlan, owner: str | None) -> RunRecord:
 
 def _before(store: Store, ticket: Ticket, request: Request) -> str | None:
     """Return the run that was made for this key already."""
-    if ticket.key is None or (found := run_queue.submitted(store, ticket.key)) is None:
+    if ticket.key is None or (found := store.queue.submitted(ticket.key)) is None:
         return None
     if found[0] != _digest(request):
         raise Conflicting("this key was used for another request", hint="a key stands for one request; make a new one")
@@ -167,13 +167,14 @@ def _before(store: Store, ticket: Ticket, request: Request) -> str | None:
 
 def _enqueue(store: Store, record: RunRecord, ticket: Ticket, request: Request) -> str:
     """Put a run into the queue; of two at once with the same key the first counts."""
-    if run_queue.count(store) >= MOST_WAITING:
+    if store.queue.count() >= MOST_WAITING:
         raise Conflicting(f"{MOST_WAITING} runs wait already", hint="see `corral queue`")
     with store.transaction():
         if (run := _before(store, ticket, request)) is not None:
             return run
         key = (ticket.key, _digest(request)) if ticket.key else None
-        run_queue.enqueue(store, record, priority=ticket.priority, by=ticket.by, key=key)
+        store.add_run(record)
+        store.queue.enqueue(record, priority=ticket.priority, by=ticket.by, key=key)
     return record.id
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from corral.model.errors import BadRequest
 from corral.model.server import QueueState, Waiting
-from corral.store.sqlite import run_queue
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 CONCURRENCY = 4
 
@@ -20,42 +19,42 @@ class RunQueue:
         return QueueState(
             held=self.held,
             concurrency=self.concurrency,
-            count=run_queue.count(self._store),
-            waiting=tuple(run_queue.waiting(self._store, most)),
+            count=self._store.queue.count(),
+            waiting=tuple(self._store.queue.waiting(most)),
         )
 
     def next(self, most: int) -> list[Waiting]:
-        return run_queue.waiting(self._store, most)
+        return self._store.queue.waiting(most)
 
     def move(self, name: str, *, priority: int | None, before: str | None = None, first: bool = False) -> Waiting:
         """Give a run that waits another priority or place."""
         run = self._store.find(name)
-        found = run_queue.find(self._store, run)
+        found = self._store.queue.find(run)
         if found is None:
             raise BadRequest(f"run {run} does not wait in the queue", hint="see `corral queue`")
         other = None
         if before is not None:
-            other = run_queue.find(self._store, self._store.find(before))
+            other = self._store.queue.find(self._store.find(before))
             if other is None:
                 raise BadRequest(f"run {before} does not wait in the queue", hint="see `corral queue`")
             priority = other.priority
         priority = found.priority if priority is None else priority
-        run_queue.move(self._store, run, priority=priority, first=first, before=other.run if other else None)
-        return run_queue.find(self._store, run) or found
+        self._store.queue.move(run, priority=priority, first=first, before=other.run if other else None)
+        return self._store.queue.find(run) or found
 
     @property
     def held(self) -> bool:
         """Whether nothing is taken up at present."""
-        return run_queue.value(self._store, "held") == "yes"
+        return self._store.queue.value("held") == "yes"
 
     def hold(self, *, held: bool) -> None:
-        run_queue.set_value(self._store, "held", "yes" if held else None)
+        self._store.queue.set_value("held", "yes" if held else None)
 
     @property
     def concurrency(self) -> int:
-        return int(run_queue.value(self._store, "concurrency") or CONCURRENCY)
+        return int(self._store.queue.value("concurrency") or CONCURRENCY)
 
     def set_concurrency(self, number: int) -> None:
         if not 1 <= number <= 1000:
             raise BadRequest(f"{number} runs at once are not possible", hint="1 to 1000")
-        run_queue.set_value(self._store, "concurrency", str(number))
+        self._store.queue.set_value("concurrency", str(number))

@@ -16,8 +16,7 @@ from corral.model import Request
 from corral.model.errors import BadRequest, CorralError, NotFound
 from corral.model.server import ScheduleRecord, Ticket
 from corral.rules.schedule import cron
-from corral.store.sqlite import automation
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 DAY = 86_400.0
@@ -32,13 +31,13 @@ class Schedules:
 
     def all(self) -> list[tuple[ScheduleRecord, float | None]]:
         """Return each schedule, and when it comes next."""
-        return automation.schedules(self._store)
+        return self._store.automation.schedules()
 
     async def put(self, record: ScheduleRecord) -> float | None:
         """Store a schedule; return when it comes next."""
         check_name(record.name)
         at = _next(record, time.time()) if record.enabled else None
-        automation.put_schedule(self._store, record, at)
+        self._store.automation.put_schedule(record, at)
         return at
 
     def find(self, name: str) -> ScheduleRecord:
@@ -56,19 +55,19 @@ class Schedules:
         """Start what a schedule starts, now, because a person wants it; its limits count it but do not hold it up."""
         record, what = self.find(name), f"schedule {name}"
         run = await self._requests.enqueue(record.request, Ticket(by=what), say, vet)
-        automation.note_start(self._store, run, what, time.time())
+        self._store.automation.note_start(run, what, time.time())
         return run
 
     def drop(self, name: str) -> None:
-        if not automation.drop_schedule(self._store, name):
+        if not self._store.automation.drop_schedule(name):
             raise _no_schedule(name)
 
     async def start_due(self, vet: Vet) -> None:
         """Start what the clock says; what was missed while nobody looked is started once."""
         now = time.time()
-        for record in automation.due_schedules(self._store, now):
+        for record in self._store.automation.due_schedules(now):
             what = f"schedule {record.name}"
-            today, still = automation.starts(self._store, what, now - DAY)
+            today, still = self._store.automation.starts(what, now - DAY)
             if still >= record.most_open:
                 last = f"not started: {still} of its runs are not over"
             elif today >= record.per_day:
@@ -77,14 +76,14 @@ class Schedules:
                 last = await self._start(record.request, what, vet)
             log.info("%s", last, extra={"schedule": record.name})
             done = structs.replace(record, last=last, last_at=now)
-            automation.put_schedule(self._store, done, _next(record, max(now, time.time())))
+            self._store.automation.put_schedule(done, _next(record, max(now, time.time())))
 
     async def _start(self, request: Request, what: str, vet: Vet) -> str:
         try:
             run = await self._requests.enqueue(request, Ticket(by=what), vet=vet)
         except CorralError as error:
             return f"not started: {error}"
-        automation.note_start(self._store, run, what, time.time())
+        self._store.automation.note_start(run, what, time.time())
         return run
 
 

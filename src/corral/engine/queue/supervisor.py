@@ -21,9 +21,6 @@ from corral.model import OPEN, Run
 from corral.model.errors import BadRequest, Conflicting, CorralError
 from corral.model.events import Listener
 from corral.model.server import Serving
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import inbox, pages, run_queue
-from corral.store.sqlite.children import Lineage
 from corral.world import process_identity
 
 LOOK_SECONDS = 1.0  #: the bell rings at once; this is for what the clock alone brings
@@ -66,10 +63,10 @@ class RunSupervisor:
         """Say that this process serves the store; only one does."""
         store, mine = self._context.store, self._context.owner
         with store.transaction():
-            other = run_queue.serving(store)
+            other = store.queue.serving()
             if other and other.owner != mine and process_identity.alive(other.owner) is not False:
                 raise Conflicting(f"this store is served already: {other.address}", hint="one server is enough")
-            run_queue.set_serving(store, Serving(owner=mine, address=address, resumes=self._resume))
+            store.queue.set_serving(Serving(owner=mine, address=address, resumes=self._resume))
 
     async def begin(self, run: str, work: Callable[[Listener], Awaitable[object]]) -> None:
         """Drive a run at once, because a person wants it; what speaks against it is raised."""
@@ -94,7 +91,7 @@ class RunSupervisor:
     async def keep(self) -> None:
         """Go on until cancelled; then what is driven is left as a crash would, to be resumed by the next."""
         store = self._context.store
-        bell = ChangeWatch(store.folder)
+        bell = store.watch()
         try:
             if self._resume:
                 self._left = self._orphans()
@@ -108,7 +105,7 @@ class RunSupervisor:
                 task.cancel()
             await asyncio.gather(*self._driven.values(), return_exceptions=True)
             with contextlib.suppress(CorralError):
-                run_queue.set_serving(store, None)
+                store.queue.set_serving(None)
 
     async def _look(self) -> None:
         """See what the clock or a person's answer brings back."""
@@ -129,15 +126,15 @@ class RunSupervisor:
     def _orphans(self) -> list[str]:
         """Return the runs whose process is gone; who goes on with a parent goes on with its children."""
         store = self._context.store
-        lost = [run for run, status, owner in pages.owned(store) if run_status.lost(status, owner)]
-        lineage = Lineage(store)
+        lost = [run for run, status, owner in store.pages.owned() if run_status.lost(status, owner)]
+        lineage = store.lineage
         return [run for run in lost if (born := lineage.of(run)) is None or store.run(born.parent).status not in OPEN]
 
     def _left_behind(self, now: float) -> list[str]:
         """Return the runs whose process died or hangs while this one serves; a clock that jumps does not count."""
-        store, lineage = self._context.store, Lineage(self._context.store)
+        store, lineage = self._context.store, self._context.store.lineage
         silent: dict[str, tuple[str | None, float]] = {}
-        for run, status, owner in pages.owned(store):
+        for run, status, owner in store.pages.owned():
             if owner == self._context.owner or run in self._left or not self._free(run):
                 continue
             here = status in run_status.DRIVEN and owner is not None and process_identity.alive(owner)
@@ -153,15 +150,15 @@ class RunSupervisor:
         store = self._context.store
         return [
             run
-            for run, status, owner in pages.owned(store)
+            for run, status, owner in store.pages.owned()
             if status == "waiting" and run_status.orphaned(owner) and self._free(run)
-            and not any(entry.open for entry in inbox.of_run(store, run))
+            and not any(entry.open for entry in store.inbox.of_run(run))
         ]  # fmt: skip
 
     def _refilled(self, now: float) -> list[str]:
         """Return the runs whose quota is back."""
         store = self._context.store
-        return [run for run, until in pages.limited(store) if until is not None and until <= now and self._free(run)]
+        return [run for run, until in store.pages.limited() if until is not None and until <= now and self._free(run)]
 
     def _free(self, run: str) -> bool:
         return run not in self._driven and run not in self._given_up
@@ -189,7 +186,7 @@ class RunSupervisor:
             log.info("over: %s", self._context.store.status(run), extra={"run": run})
         except BadRequest as error:  # another process was quicker, or it is over
             log.info("not taken up: %s", error, extra={"run": run})
-            run_queue.leave(self._context.store, run)
+            self._context.store.queue.leave(run)
         except Exception as error:  # noqa: BLE001 -- one run must not end all others
             self._given_up.add(run)
             self._troubles[run] = f"{type(error).__name__}: {error}"

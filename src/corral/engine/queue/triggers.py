@@ -22,8 +22,7 @@ from corral.model.server import Ticket, TriggerRecord
 from corral.rules.flows.expressions import Expression, Wrong
 from corral.rules.flows.fill_text import fill
 from corral.rules.text import signing
-from corral.store.sqlite import automation
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 HOUR = 3600.0
 KNOWN = frozenset({"payload", "event"})  #: what conditions and texts can start from
@@ -64,7 +63,7 @@ class Triggers:
         return self._context.store
 
     def all(self) -> list[TriggerRecord]:
-        return automation.triggers(self._store)
+        return self._store.automation.triggers()
 
     async def put(self, record: TriggerRecord) -> TriggerRecord:
         """Store a trigger; one without a secret is given one, and a branch is watched from where it is now."""
@@ -78,12 +77,12 @@ class Triggers:
         if record.branch:
             seen = await self._branches.tip(record.request.repo, record.branch)
             record = structs.replace(record, seen=seen)
-        automation.put_trigger(self._store, record)
+        self._store.automation.put_trigger(record)
         return record
 
     def find(self, name: str) -> TriggerRecord:
         """Return the trigger of this name."""
-        found = automation.trigger(self._store, name)
+        found = self._store.automation.trigger(name)
         if found is None:
             raise _no_trigger(name)
         return found
@@ -94,15 +93,15 @@ class Triggers:
         if enabled:
             await self.put(record)
         else:
-            automation.put_trigger(self._store, record)
+            self._store.automation.put_trigger(record)
 
     def drop(self, name: str) -> None:
-        if not automation.drop_trigger(self._store, name):
+        if not self._store.automation.drop_trigger(name):
             raise _no_trigger(name)
 
     def called(self, name: str, headers: Mapping[str, str], body: bytes) -> TriggerRecord | None:
         """Return the trigger that this call is signed for; None whether it does not exist or the signature is wrong."""
-        record = automation.trigger(self._store, name)
+        record = self._store.automation.trigger(name)
         if record is None or not record.enabled or not signing.holds(record.secret, headers, body, time.time()):
             return None
         return record
@@ -118,13 +117,13 @@ class Triggers:
             request = structs.replace(request, approve=record.approve)
         if before := self._requests.before(request, ticket):
             return Fired(before)
-        lately, still = automation.starts(self._store, what, now - HOUR)
+        lately, still = self._store.automation.starts(what, now - HOUR)
         if still >= record.most_open:
             raise TooMany(f"{still} runs of this trigger are not over", retry_seconds=60)
         if lately >= record.per_hour:
             raise TooMany(f"this trigger has started {lately} runs within an hour", retry_seconds=600)
         run = await self._requests.enqueue(request, ticket, vet=vet)
-        automation.note_start(self._store, run, what, now)
+        self._store.automation.note_start(run, what, now)
         return Fired(run)
 
     async def start_moved(self, vet: Vet) -> None:
@@ -140,7 +139,7 @@ class Triggers:
         move = await self._branches.moved(record)
         if move is None:
             return
-        landed = automation.landed_by(self._store, f"trigger {record.name}", move.commit)
+        landed = self._store.automation.landed_by(f"trigger {record.name}", move.commit)
         if landed:  # else it would start itself again and again
             fired = Fired(None, f"its own run {landed} moved the branch")
         else:
@@ -154,11 +153,11 @@ class Triggers:
 
     def _note(self, record: TriggerRecord, last: str) -> None:
         """Remember what came of a look, unless the trigger was changed meanwhile."""
-        now = automation.trigger(self._store, record.name)
+        now = self._store.automation.trigger(record.name)
         if now is None or now.branch != record.branch or (now.last, now.seen) == (last, record.seen):
             return
         log.info("%s", last, extra={"trigger": record.name})
-        automation.put_trigger(self._store, structs.replace(now, seen=record.seen, last=last, last_at=time.time()))
+        self._store.automation.put_trigger(structs.replace(now, seen=record.seen, last=last, last_at=time.time()))
 
 
 def occasion(name: str, event: str, body: bytes) -> Occasion:

@@ -8,7 +8,7 @@ from corral.engine.views import run_document
 from corral.model import Attempt, AttemptRecord, Cost, Evidence, NodeState, Tally
 from corral.model.flow import Node
 from corral.rules.race import select, variation
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 UNDECIDED = "none is proven better: only you can choose"
 NOT_CHOSEN = "none was proven better, and another was chosen"

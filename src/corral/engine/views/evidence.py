@@ -21,7 +21,7 @@ from corral.model import (
 from corral.model.errors import BadRequest
 from corral.rules.merge import merge
 from corral.rules.race import variation
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 
 class GradedAttempt(Struct, frozen=True, kw_only=True):

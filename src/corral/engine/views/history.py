@@ -14,9 +14,8 @@ from corral.engine.views import run_document, run_status
 from corral.model import OPEN, Attempt, Run, Status
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, Stored
-from corral.store.signal import ChangeWatch
-from corral.store.sqlite import agent_history, pages
-from corral.store.sqlite.store import RunLine, Store
+from corral.store.interface import Store
+from corral.store.records import RunLine
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogWish
@@ -47,27 +46,27 @@ class History:
 
     def page(self, wanted: RunFilter) -> list[RunLine]:
         """Return a page of runs, newest first."""
-        return self._with_status(pages.runs(self._store, wanted))
+        return self._with_status(self._store.pages.runs(wanted))
 
     def _with_status(self, lines: list[RunLine]) -> list[RunLine]:
         found = run_status.list_statuses(self._store, lines)
         done = [line.run for line in found if line.status == "done"]
         if not done or len(found) > GRADED_MOST:
             return found
-        grades = pages.grades(self._store, done)
+        grades = self._store.pages.grades(done)
         return [structs.replace(line, grade=grades[line.run]) if line.run in grades else line for line in found]
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""
-        return pages.counts(self._store)
+        return self._store.pages.counts()
 
     def flow_records(self) -> dict[str, tuple[int, int]]:
         """Return for each flow, by its name, how many runs of it ended and how many of them well."""
-        return agent_history.flow_records(self._store)
+        return self._store.history.flow_records()
 
     def attempt_counts(self) -> list[tuple[str, str, int, float]]:
         """Return agent, status, how many attempts, and what is known of their cost."""
-        return pages.attempt_counts(self._store)
+        return self._store.pages.attempt_counts()
 
     async def at_work(self, name: str | None, folder: Path) -> Presence:
         """Return who is at work on which files: of a run, or of all runs of the repository that `folder` is in."""
@@ -117,11 +116,11 @@ class History:
 
     def log(self, run: str | None, after: int, most: int, node: str | None = None) -> list[Logged]:
         """Return events of all runs, of one, or of one node of it, oldest first."""
-        return pages.events(self._store, run, after, most, node)
+        return self._store.pages.events(run, after, most, node)
 
     def log_before(self, run: str, before: int, most: int) -> list[Logged]:
         """Return the events of a run just before a sequence number, oldest first."""
-        return pages.last_events(self._store, run, before, most)
+        return self._store.pages.last_events(run, before, most)
 
     def log_page(self, run: str, wanted: LogWish) -> LogPage:
         """Return a page of a run's log, narrowed to what is looked for."""
@@ -142,7 +141,7 @@ class History:
         return await run_page.files(self._context.home, found, attempt)
 
     def last_sequence(self) -> int:
-        return pages.last_sequence(self._store)
+        return self._store.pages.last_sequence()
 
     def events(self, run: str, after: int = 0) -> Iterator[Stored]:
         """Yield what is stored of a run's events, oldest first."""
@@ -157,7 +156,7 @@ class History:
     def follow(self, name: str, after: int = 0) -> Iterator[Stored]:
         """Yield events as they come, from any process, until the run is over."""
         run = self._store.find(name)
-        bell = ChangeWatch(self._store.folder)
+        bell = self._store.watch()
         try:
             while True:
                 over = self._store.run(run).status not in OPEN
@@ -176,7 +175,7 @@ class History:
         It ends when the run is over, or when nobody drives it any more.
         """
         run, local_runs = self._store.find(name), self._local_runs
-        bell = ChangeWatch(self._store.folder)
+        bell = self._store.watch()
         try:
             while True:
                 over = self._store.run(run).status not in OPEN or (run not in local_runs and local_runs.orphaned(run))

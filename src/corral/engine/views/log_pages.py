@@ -30,8 +30,7 @@ from corral.model.events import (  # fmt: skip
     Unparsed,
 )
 from corral.model.server import Logged
-from corral.store.sqlite import pages
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 END = 2**62
 FOR_MACHINES = b'{"type":"filled"', b'{"type":"rationed"'
@@ -77,12 +76,12 @@ def _walk(store: Store, run: str, wanted: LogWish) -> Iterator[Logged]:
     size = wanted.most if not (wanted.attempt or wanted.words or wanted.kind != "all") else 2000
     if wanted.after is not None:
         after = wanted.after
-        while batch := pages.events(store, run, after, size):
+        while batch := store.pages.events(run, after, size):
             yield from batch
             after = batch[-1].stored.seq
         return
     before = wanted.before
-    while batch := pages.last_events(store, run, before, size):
+    while batch := store.pages.last_events(run, before, size):
         yield from reversed(batch)
         before = batch[0].stored.seq
 

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from corral.model import moment
 from corral.rules.context.mail import MOST_DELIVERIES, NAMES, Priority
-from corral.store.sqlite.mail import Letter, Mail
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
+from corral.store.records import Letter
 
 
 class Posted(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Posted(Struct, frozen=True, kw_only=True):
 
 
 def of_run(store: Store, run: str) -> list[Posted]:
-    return [_posted(letter) for letter in Mail(store, MOST_DELIVERIES).of_run(run)]
+    return [_posted(letter) for letter in store.mail(MOST_DELIVERIES).of_run(run)]
 
 
 def _posted(letter: Letter) -> Posted:

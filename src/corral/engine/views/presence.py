@@ -13,8 +13,7 @@ from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.model.errors import BadRequest, GitTrouble
 from corral.model.events import Heard
 from corral.rules.schedule.board import Board, Working
-from corral.store.sqlite import pages
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 from corral.world.git import repository as git
 from corral.world.git import snapshots
 
@@ -73,7 +72,7 @@ async def _runs(store: Store, run: str | None, folder: Path) -> list[RunRecord]:
         git_dir, here = str(found.repository.git_dir), None
     else:
         git_dir, here = None, str(folder.resolve())
-    driven = [store.run(name) for name, _, owner in pages.owned(store) if not run_status.orphaned(owner)]
+    driven = [store.run(name) for name, _, owner in store.pages.owned() if not run_status.orphaned(owner)]
     return [each for each in driven if git_dir == each.plan.git_dir or here == each.plan.repo]
 
 
@@ -82,7 +81,7 @@ async def _hands(store: Store, run: RunRecord) -> list[Hand]:
     board = Board(run.id, run.plan.flow)
     for node in dict.fromkeys(each.node for each in records):
         after = 0
-        while page := pages.events(store, run.id, after, PAGE, node):
+        while page := store.pages.events(run.id, after, PAGE, node):
             after = page[-1].stored.seq
             for logged in page:
                 stored = logged.stored

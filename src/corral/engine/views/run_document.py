@@ -30,11 +30,9 @@ from corral.model.merge import MergeRecord
 from corral.model.money import Paid, dollars
 from corral.rules.money import limits
 from corral.rules.schedule import reduce
-from corral.store.sqlite import inbox, merges
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.ledger import Ledger
-from corral.store.sqlite.store import Store
-from corral.world import clock, process_identity
+from corral.store.interface import Store
+from corral.store.records import latest_merge, merged_last, merges_in_conflict
+from corral.world import clock
 
 #: From what is known best to what is not known at all; a sum is only as good as its worst part.
 SOURCES: Sequence[CostSource] = ("reported", "fixed", "metered", "computed", "estimated", "unknown")
@@ -45,7 +43,7 @@ def build(store: Store, run: str) -> Run:
     records = store.attempts(run)
     needs = {node.id: node.needs for node in record.plan.flow.nodes}
     nodes = store.nodes(run)
-    counted = Ledger(store, process_identity.alive).open_lines(run) if record.status in OPEN else dict[str, Paid]()
+    counted = store.ledger.open_lines(run) if record.status in OPEN else dict[str, Paid]()
     for node in nodes:
         node.needs = tuple(edge.node for edge in needs.get(node.id, ()))
         node.attempts = [each.attempt for each in records if each.node == node.id]
@@ -59,7 +57,7 @@ def build(store: Store, run: str) -> Run:
     status, reason = run_status.run_status(store, record, nodes, records)
     _refresh_hints(store, run, nodes)
     _reduce(nodes, {node.id: node for node in record.plan.flow.nodes if node.reduce}, records)
-    lineage = Lineage(store)
+    lineage = store.lineage
     born, children = lineage.of(run), [child.run for child in lineage.below_run(run)]
     below = [each for name in lineage.all_below(run) for each in store.attempts(name)] if children else []
     attempts = [each.attempt for each in (*records, *below)]
@@ -102,7 +100,7 @@ def _refresh_hints(store: Store, run: str, nodes: Sequence[NodeState]) -> None:
     ]
     if not asked:
         return
-    hints = [limits.hint(entry) for entry in inbox.of_run(store, run) if entry.open and entry.about == "budget"]
+    hints = [limits.hint(entry) for entry in store.inbox.of_run(run) if entry.open and entry.about == "budget"]
     for attempt in asked:
         if attempt.error and attempt.error.hint not in hints:
             same = [hint for hint in hints if hint.split()[:3] == attempt.error.hint.split()[:3]]
@@ -148,13 +146,13 @@ def rounded(cost: Cost) -> Cost:
 
 def _merges(store: Store, record: RunRecord) -> list[MergeRecord]:
     """Return the merges of a run without those that were given up; a run that is not over ends its own itself."""
-    found, now = merges.of_run(store, record.id), time.time()
+    found, now = store.merges.of_run(record.id), time.time()
     return found if record.status in OPEN else [each for each in found if not run_status.given_up(store, each, now)]
 
 
 def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[MergeRecord]) -> MergeState:
-    clashes = [_clash(record) for record in reversed(merges.in_conflict(records))]
-    if stands := merges.landed(records):
+    clashes = [_clash(record) for record in reversed(merges_in_conflict(records))]
+    if stands := merged_last(records):
         others = tuple(clashes) or UNSET
         taken = tuple(each.words for each in stands.take) or UNSET
         return MergeState(
@@ -167,7 +165,7 @@ def _merge(nodes: Sequence[NodeState], into: str | None, records: Sequence[Merge
         )
     if clashes:
         return structs.replace(clashes[0], others=tuple(clashes[1:]) or UNSET)
-    if last := merges.latest(records):
+    if last := latest_merge(records):
         return MergeState(status="undone", into=last.into)
     won = winner(nodes)
     ready = won is not None and won.commit is not None and bool(won.files_changed)

@@ -17,8 +17,7 @@ from corral.model import OPEN, AttemptRecord, Entry, Run, RunRecord
 from corral.model.errors import GitTrouble
 from corral.model.money import Bound, Limit
 from corral.rules.schedule.board import Working
-from corral.store.sqlite import inbox, pages
-from corral.store.sqlite.store import Store
+from corral.store.interface import Store
 
 RECENT = 400  #: events from which is told what each attempt does now
 MOST_CHANGES = 500
@@ -54,11 +53,11 @@ def view(store: Store, settings: Settings, name: str) -> View:
     """Gather what is known of a run."""
     store.flush()
     now = time.time()
-    last = pages.last_sequence(store)  # before anything is read: what comes later is heard
+    last = store.pages.last_sequence()  # before anything is read: what comes later is heard
     run = run_document.build(store, name)
     record = store.run(run.run)
     records = {each.attempt.id: each for each in store.attempts(run.run)}
-    entries = inbox.of_run(store, run.run)
+    entries = store.inbox.of_run(run.run)
     working = _working(store, run.run, records)
     return View(
         run=run,
@@ -85,14 +84,14 @@ def _working(store: Store, run: str, records: Mapping[str, AttemptRecord]) -> di
         if each.attempt.status in OPEN and each.ended is None
     }
     if found:
-        for logged in pages.last_events(store, run, END, RECENT):
+        for logged in store.pages.last_events(run, END, RECENT):
             if (working := found.get(logged.stored.attempt or "")) is not None:
                 working.hear(logged.stored.event(), logged.stored.at)
     return found
 
 
 def _money(store: Store, settings: Settings, run: Run, record: RunRecord) -> Spending:
-    kept, flow = run_spending.ledger(store), record.plan.flow
+    kept, flow = store.ledger, record.plan.flow
     spent, reserved = kept.held(Bound(limit=Limit(window="run", usd=0.0), run=run.run))
     limits = [Limit(window="run", usd=flow.budget_usd, where="this run")] if flow.budget_usd is not None else []
     if len(flow.nodes) == 1 and (own := flow.nodes[0].task.budget_usd) is not None:

@@ -12,9 +12,9 @@ from corral.model.inbox import BY_DEADLINE
 from corral.model.merge import MergeRecord
 from corral.rules.merge import merge as rules
 from corral.rules.text.questions import no_winner, ways
-from corral.store.sqlite import inbox, merges
-from corral.store.sqlite import store as sqlite
-from corral.store.sqlite.store import RunLine, Store
+from corral.store import records
+from corral.store.interface import Store
+from corral.store.records import RunLine
 from corral.world import process_identity
 
 DRIVEN = OPEN - {"waiting", "paused"}  #: a process should work on these; what waits is left to the user
@@ -35,7 +35,7 @@ def orphaned(owner: str | None) -> bool:
 
 def lease_left(record: RunRecord, now: float) -> float:
     """Return for how many seconds more a run belongs to its owner if that stays silent."""
-    return sqlite.lease_left(record.lease_until, now)
+    return records.lease_left(record.lease_until, now)
 
 
 def stuck(record: RunRecord, now: float) -> bool:
@@ -70,7 +70,7 @@ def run_status(
         asked = {name: entry for name, entry in open_questions(store).items() if entry.run == record.id}
         if asked:
             status, asks = mark_waiting(nodes, records, asked)
-    gates = inbox.answered_gates(store, time.time(), record.id).get(record.id, {}) if status == "waiting" else {}
+    gates = store.inbox.answered_gates(time.time(), record.id).get(record.id, {}) if status == "waiting" else {}
     for node in nodes:
         if node.id in gates:
             node.reason = f"answered: {gates[node.id]}"
@@ -105,7 +105,7 @@ def _gate_words(answered: Mapping[str, str]) -> str:
 def open_questions(store: Store) -> Open:
     """Return what nobody has answered and still may."""
     now = time.time()
-    return {entry.id: entry for entry in inbox.waiting(store) if entry.deadline > now}
+    return {entry.id: entry for entry in store.inbox.waiting() if entry.deadline > now}
 
 
 def mark_waiting(
@@ -164,7 +164,7 @@ def expired_choice(store: Store, record: RunRecord, now: float) -> Entry | None:
     """
     if record.status != "waiting" or len(record.plan.flow.nodes) != 1 or not orphaned(record.owner):
         return None
-    asked = inbox.of_run(store, record.id)
+    asked = store.inbox.of_run(record.id)
     last = asked[-1].as_of(now) if asked else None
     return last if last and last.about == "choice" and last.answered_by == BY_DEADLINE else None
 
@@ -178,7 +178,7 @@ def _end_race(entry: Entry, nodes: Sequence[NodeState]) -> tuple[Status, str | N
 
 def conflict_question(store: Store, record: MergeRecord) -> Entry | None:
     """Return what the user was asked about a merge in conflict."""
-    return inbox.of_key(store, rules.question(record, 0.0).key)
+    return store.inbox.of_key(rules.question(record, 0.0).key)
 
 
 def given_up(store: Store, record: MergeRecord, now: float) -> Entry | None:
@@ -190,7 +190,7 @@ def given_up(store: Store, record: MergeRecord, now: float) -> Entry | None:
 
 def _answered_conflict(store: Store, run: str) -> str | None:
     """Say of a run that waits for the answer to a conflict that it has it, and how it continues."""
-    for record in merges.conflicting(store, run):
+    for record in store.merges.conflicting(run):
         entry = conflict_question(store, record)
         entry = entry.as_of(time.time()) if entry else None
         if entry is None or entry.open:
@@ -206,7 +206,7 @@ def _answered_conflict(store: Store, run: str) -> str | None:
 def list_statuses(store: Store, lines: Sequence[RunLine]) -> list[RunLine]:
     """Return the lines of a list with the status and reason that each run has now."""
     waiting = any(line.status == "waiting" for line in lines)
-    gates = inbox.answered_gates(store, time.time()) if waiting else dict[str, dict[str, str]]()
+    gates = store.inbox.answered_gates(time.time()) if waiting else dict[str, dict[str, str]]()
     asked = open_questions(store) if any(line.status == "running" for line in lines) else dict[str, Entry]()
     asking = {entry.run for entry in asked.values()}
     return [_listed(store, line, gates.get(line.run), asked if line.run in asking else {}) for line in lines]

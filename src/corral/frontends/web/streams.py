@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from corral.engine.engine import ChangeWatch, Engine
+from corral.engine.engine import Engine, Watch
 from corral.engine.views.run_document import moment
 from corral.frontends.web.caller import Caller
 from corral.frontends.web.problems import Refused
@@ -180,7 +180,7 @@ class Hub:
             await asyncio.gather(ringing, return_exceptions=True)
             bell.close()
 
-    async def _ring(self, bell: ChangeWatch) -> None:
+    async def _ring(self, bell: Watch) -> None:
         while True:
             await bell.listen(1.0)
             self._wake.set()

@@ -9,122 +9,109 @@ import msgspec
 
 from corral.model import ENCODER
 from corral.model.server import Delivery, ScheduleRecord, TriggerRecord, WebhookRecord
-from corral.store.sqlite.store import Store
+from corral.store.sqlite.database import Database
 
 KEEP_SECONDS = 30 * 86_400.0  #: how long it is remembered what was delivered
 
 
-def put_schedule(store: Store, record: ScheduleRecord, next_at: float | None) -> None:
-    with store.transaction():
-        store.do("put_schedule", name=record.name, record=ENCODER.encode(record), next_at=next_at)
+class SqliteAutomation:
+    """Schedules, triggers, webhooks and their deliveries."""
 
+    def __init__(self, store: Database) -> None:
+        self._store = store
 
-def schedules(store: Store) -> list[tuple[ScheduleRecord, float | None]]:
-    return _schedules(store.rows("schedules"))
+    def put_schedule(self, record: ScheduleRecord, next_at: float | None) -> None:
+        with self._store.transaction():
+            self._store.do("put_schedule", name=record.name, record=ENCODER.encode(record), next_at=next_at)
 
+    def schedules(self) -> list[tuple[ScheduleRecord, float | None]]:
+        return _schedules(self._store.rows("schedules"))
 
-def due_schedules(store: Store, now: float) -> list[ScheduleRecord]:
-    return [record for record, _ in _schedules(store.rows("due_schedules", now=now))]
+    def due_schedules(self, now: float) -> list[ScheduleRecord]:
+        return [record for record, _ in _schedules(self._store.rows("due_schedules", now=now))]
 
+    def drop_schedule(self, name: str) -> bool:
+        with self._store.transaction():
+            return self._store.do("drop_schedule", name=name) == 1
 
-def drop_schedule(store: Store, name: str) -> bool:
-    with store.transaction():
-        return store.do("drop_schedule", name=name) == 1
+    def put_trigger(self, record: TriggerRecord) -> None:
+        with self._store.transaction():
+            self._store.do("put_trigger", name=record.name, record=ENCODER.encode(record))
 
+    def triggers(self) -> list[TriggerRecord]:
+        return [msgspec.json.decode(row["record"], type=TriggerRecord) for row in self._store.rows("triggers")]
 
-def put_trigger(store: Store, record: TriggerRecord) -> None:
-    with store.transaction():
-        store.do("put_trigger", name=record.name, record=ENCODER.encode(record))
+    def trigger(self, name: str) -> TriggerRecord | None:
+        rows = self._store.rows("trigger", name=name)
+        return msgspec.json.decode(rows[0]["record"], type=TriggerRecord) if rows else None
 
+    def drop_trigger(self, name: str) -> bool:
+        with self._store.transaction():
+            return self._store.do("drop_trigger", name=name) == 1
 
-def triggers(store: Store) -> list[TriggerRecord]:
-    return [msgspec.json.decode(row["record"], type=TriggerRecord) for row in store.rows("triggers")]
+    def note_start(self, run: str, what: str, at: float) -> None:
+        """Remember what started a run."""
+        with self._store.transaction():
+            self._store.do("add_start", run=run, what=what, at=at)
 
-
-def trigger(store: Store, name: str) -> TriggerRecord | None:
-    rows = store.rows("trigger", name=name)
-    return msgspec.json.decode(rows[0]["record"], type=TriggerRecord) if rows else None
-
-
-def drop_trigger(store: Store, name: str) -> bool:
-    with store.transaction():
-        return store.do("drop_trigger", name=name) == 1
-
-
-def note_start(store: Store, run: str, what: str, at: float) -> None:
-    """Remember what started a run."""
-    with store.transaction():
-        store.do("add_start", run=run, what=what, at=at)
-
-
-def starts(store: Store, what: str, since: float) -> tuple[int, int]:
-    """Return how many runs something has started since, and how many of its runs are not over."""
-    return (
-        store.rows("starts_since", what=what, since=since)[0]["count"],
-        store.rows("open_starts", what=what)[0]["count"],
-    )
-
-
-def landed_by(store: Store, what: str, commit: str) -> str | None:
-    """Return which run of those that something started has moved a branch to this commit."""
-    rows = store.rows("landed_by", what=what, commit=commit)
-    return rows[0]["run"] if rows else None
-
-
-def put_webhook(store: Store, record: WebhookRecord) -> None:
-    with store.transaction():
-        store.do("put_webhook", id=record.id, record=ENCODER.encode(record))
-
-
-def webhooks(store: Store) -> list[WebhookRecord]:
-    return [msgspec.json.decode(row["record"], type=WebhookRecord) for row in store.rows("webhooks")]
-
-
-def drop_webhook(store: Store, name: str) -> bool:
-    with store.transaction():
-        return store.do("drop_webhook", id=name) == 1
-
-
-def add_delivery(store: Store, delivery: Delivery) -> None:
-    with store.transaction():
-        store.do("forget_deliveries", before=delivery.at - KEEP_SECONDS)
-        store.do(
-            "add_delivery",
-            id=delivery.id,
-            webhook=delivery.webhook,
-            type=delivery.type,
-            body=delivery.body,
-            at=delivery.at,
+    def starts(self, what: str, since: float) -> tuple[int, int]:
+        """Return how many runs something has started since, and how many of its runs are not over."""
+        return (
+            self._store.rows("starts_since", what=what, since=since)[0]["count"],
+            self._store.rows("open_starts", what=what)[0]["count"],
         )
 
+    def landed_by(self, what: str, commit: str) -> str | None:
+        """Return which run of those that something started has moved a branch to this commit."""
+        rows = self._store.rows("landed_by", what=what, commit=commit)
+        return rows[0]["run"] if rows else None
 
-def due_deliveries(store: Store, now: float, most: int) -> list[Delivery]:
-    return _deliveries(store.rows("due_deliveries", now=now, most=most))
+    def put_webhook(self, record: WebhookRecord) -> None:
+        with self._store.transaction():
+            self._store.do("put_webhook", id=record.id, record=ENCODER.encode(record))
 
+    def webhooks(self) -> list[WebhookRecord]:
+        return [msgspec.json.decode(row["record"], type=WebhookRecord) for row in self._store.rows("webhooks")]
 
-def deliveries(store: Store, webhook: str, state: str | None, most: int) -> list[Delivery]:
-    return _deliveries(store.rows("deliveries", webhook=webhook, state=state, most=most))
+    def drop_webhook(self, name: str) -> bool:
+        with self._store.transaction():
+            return self._store.do("drop_webhook", id=name) == 1
 
+    def add_delivery(self, delivery: Delivery) -> None:
+        with self._store.transaction():
+            self._store.do("forget_deliveries", before=delivery.at - KEEP_SECONDS)
+            self._store.do(
+                "add_delivery",
+                id=delivery.id,
+                webhook=delivery.webhook,
+                type=delivery.type,
+                body=delivery.body,
+                at=delivery.at,
+            )
 
-def delivery(store: Store, name: str) -> Delivery | None:
-    rows = store.rows("delivery", id=name)
-    return _deliveries(rows)[0] if rows else None
+    def due_deliveries(self, now: float, most: int) -> list[Delivery]:
+        return _deliveries(self._store.rows("due_deliveries", now=now, most=most))
 
+    def deliveries(self, webhook: str, state: str | None, most: int) -> list[Delivery]:
+        return _deliveries(self._store.rows("deliveries", webhook=webhook, state=state, most=most))
 
-def move_delivery(store: Store, moved: Delivery) -> None:
-    with store.transaction():
-        store.do(
-            "move_delivery",
-            id=moved.id,
-            state=moved.state,
-            tries=moved.tries,
-            next_at=moved.next_at,
-            answer=moved.answer,
-        )
+    def delivery(self, name: str) -> Delivery | None:
+        rows = self._store.rows("delivery", id=name)
+        return _deliveries(rows)[0] if rows else None
 
+    def move_delivery(self, moved: Delivery) -> None:
+        with self._store.transaction():
+            self._store.do(
+                "move_delivery",
+                id=moved.id,
+                state=moved.state,
+                tries=moved.tries,
+                next_at=moved.next_at,
+                answer=moved.answer,
+            )
 
-def delivery_counts(store: Store) -> dict[str, int]:
-    return {row["state"]: row["count"] for row in store.rows("count_deliveries")}
+    def delivery_counts(self) -> dict[str, int]:
+        return {row["state"]: row["count"] for row in self._store.rows("count_deliveries")}
 
 
 def _schedules(rows: Iterable[sqlite3.Row]) -> list[tuple[ScheduleRecord, float | None]]:

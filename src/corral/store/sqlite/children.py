@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from typing import cast
 
-from msgspec import Struct
-
-from corral.store.sqlite.store import Store
-
-
-class Child(Struct, frozen=True, kw_only=True):
-    """A run and the attempt that spawned it."""
-
-    run: str
-    root: str
-    parent: str
-    node: str
-    attempt: str
-    depth: int
-    budget_usd: float | None
-    at: float
+from corral.store.records import Child
+from corral.store.sqlite.database import Database
 
 
 class Lineage:
     """Parents and children of all runs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Database) -> None:
         self._store = store
 
     def add(self, child: Child) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 from msgspec import Struct
 
 from corral.model import Claim
-from corral.store.sqlite.store import Store
+from corral.store.sqlite.database import Database
 
 
 class Asking(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ Ready = Callable[[Sequence[Claim]], Sequence[int]]
 class Claims:
     """The claims of all workspaces; each step is one transaction, so two processes never both get the same file."""
 
-    def __init__(self, store: Store, ready: Ready, alive: Callable[[str], bool | None]) -> None:
+    def __init__(self, store: Database, ready: Ready, alive: Callable[[str], bool | None]) -> None:
         self._store, self._ready, self._alive = store, ready, alive
 
     def claim(self, who: Asking, paths: Sequence[str], *, exclusive: bool, at: float) -> bool:

@@ -27,7 +27,7 @@ from corral.model.money import (
     fit_side_by_side,
 )
 from corral.model.numbers import MOST_USD, token_count
-from corral.store.sqlite.store import Store
+from corral.store.sqlite.database import Database
 
 NONE = Tokens()
 SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits that all runs have in common
@@ -36,7 +36,7 @@ SHARED: tuple[Window, ...] = ("day", "month", "ceiling")  #: windows of limits t
 class Ledger:
     """The ledger of all runs of all processes."""
 
-    def __init__(self, store: Store, alive: Callable[[str], bool | None]) -> None:
+    def __init__(self, store: Database, alive: Callable[[str], bool | None]) -> None:
         self._store, self._alive = store, alive
 
     # --- reservations

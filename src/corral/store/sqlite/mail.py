@@ -6,44 +6,16 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from msgspec import Struct
-
-from corral.store.sqlite.store import Store
+from corral.store.records import Letter, Reader
+from corral.store.sqlite.database import Database
 
 Row = sqlite3.Row
-
-
-class Letter(Struct, frozen=True, kw_only=True):
-    """A letter as it is written; it lies in one box."""
-
-    run: str
-    box: str
-    sender: str
-    sender_run: str
-    sender_attempt: str
-    thread: str
-    priority: int
-    text: str
-    at: float
-    id: int = 0
-    holder: str | None = None
-    lease_until: float = 0.0
-    deliveries: int = 0
-    read_at: float | None = None
-
-
-class Reader(Struct, frozen=True):
-    """Whose boxes are looked into: those of its node, and its own."""
-
-    run: str
-    node: str
-    attempt: str
 
 
 class Mail:
     """The letters of all runs; each step is one transaction."""
 
-    def __init__(self, store: Store, most_deliveries: int) -> None:
+    def __init__(self, store: Database, most_deliveries: int) -> None:
         self._store, self._most_deliveries = store, most_deliveries
 
     def send(self, letters: Sequence[Letter], room: Callable[[int, int, int], None]) -> list[int]:
