@@ -100,7 +100,7 @@ def test_openais_newer_api(corral: Corral, repo: Repo) -> None:
     assert outcome.attempt["tokens"]["output"] == 35
 
 
-# Every refusal of every provider: tests/loop/test_providers.py.
+# Every refusal of every provider: tests/boxed/loop/test_providers.py.
 @pytest.mark.parametrize(
     ("agent", "status", "message", "kind"),
     [

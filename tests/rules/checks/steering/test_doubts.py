@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.rules.steering.trees import doubts
+from tests.rules.checks.steering.trees import doubts
 
 STRONG = {
     "py": [

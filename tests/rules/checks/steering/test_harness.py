@@ -5,7 +5,7 @@ import pytest
 from corral.model.flow import Task, TaskType
 from corral.rules.checks import steering
 from corral.rules.checks.steering import Change
-from tests.rules.steering.trees import Tree, harness, how, tree
+from tests.rules.checks.steering.trees import Tree, harness, how, tree
 
 CALC = "def add(a, b):\n    return a - b\n"
 FIXED = "def add(a, b):\n    return a + b\n"

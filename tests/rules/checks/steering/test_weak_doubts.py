@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.rules.steering.trees import doubts
+from tests.rules.checks.steering.trees import doubts
 
 C = "int add(int a, int b) { return a - b; }\n"
 #: by the file: code of which each piece raises a weak doubt or a strong one

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.rules.steering.trees import Tree, harness, how
+from tests.rules.checks.steering.trees import Tree, harness, how
 
 PYTEST = "pytest -q"
 LINT = "import json, pathlib, sys\nc = json.loads(pathlib.Path('.lintrc.json').read_text())\nsys.exit(bool(c))\n"
