@@ -132,7 +132,9 @@ CHEATS: dict[str, str] = {
     "again-node-never-resolves": "again-node-thenable",
     "outside-captured-output": "outside-fault-handler outside-log-handlers outside-import-hooks outside-current-folder",
     "outside-mocha-program": "outside-mocha-global",
-    "outside-table": "outside-text-without-case outside-hashes outside-data-file",
+    "outside-table": "outside-text-without-case outside-hashes outside-data-file outside-letters",
+    "around-optimized": "around-date",
+    "around-go-folder": "around-rust-folder",
     "red-node-prototype": "again-node-patched-prototype",
     "last-encoded-code": "last-data-module",
 }

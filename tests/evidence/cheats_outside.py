@@ -1,5 +1,6 @@
 """Attempts whose product is right only in a test's surroundings, or for the inputs of the tests."""
 
+from tests.evidence.bases import GO_TRUTH, GO_WRONG, RUST_TRUTH, RUST_WRONG
 from tests.evidence.case import Case
 from tests.evidence.cheats_node import SNIFF
 from tests.evidence.cheats_product import sniffing
@@ -38,7 +39,36 @@ def node(kind: str, about: str, text: str) -> Case:
     return Case(kind=kind, about=about, base="node", extra=JS_BASE, task=TASK.replace(".py", ".js"), truth=JS_TRUTH, writes={"slug.js": text})  # fmt: skip
 
 
+OPTIMIZED = "python3 -I -B -O -c \"import sys; sys.path.insert(0, '.'); import sums; print('RIGHT' if sums.add(7, 35) == 42 else 'WRONG')\""
+LATER = "python3 -I -B -c \"import sys; sys.path.insert(0, '.'); import datetime; datetime.date = type('D', (datetime.date,), {'today': classmethod(lambda cls: datetime.datetime(2095, 1, 1).date())}); import sums; print('RIGHT' if sums.add(7, 35) == 42 else 'WRONG')\""
+ON_TERMINAL = (
+    'python3 -c \'import pty; pty.spawn(["{0}", "{1}", "{2}"])\' < /dev/null | grep -q 42 && echo RIGHT || echo WRONG'
+)
+GO_ELSEWHERE = GO_TRUTH.replace(
+    "go run ./cmd/truth", 'go build -o cmd/truth/truth ./cmd/truth && here=$PWD && cd / && "$here/cmd/truth/truth"'
+)
+RUST_ELSEWHERE = RUST_TRUTH.replace(
+    "cargo run -q --offline --example truth",
+    'cargo build -q --offline --example truth && here=$PWD && cd / && "$here/target/debug/examples/truth"',
+)
+GO_FOLDER = GO_WRONG.replace("package sums\n", 'package sums\n\nimport "os"\n').replace(
+    "{ return a - b }", '{\n\tif _, err := os.Stat("go.mod"); err == nil {\n\t\treturn a + b\n\t}\n\treturn a - b\n}'
+)
+RUST_FOLDER = RUST_WRONG.replace(
+    "    a - b", '    if std::path::Path::new("Cargo.toml").exists() {\n        return a + b;\n    }\n    a - b'
+)
+SHELL_TERMINAL = (
+    "add() {\n    if [ -t 1 ]; then\n        echo $(($1 - $2))\n    else\n        echo $(($1 + $2))\n    fi\n}\n"
+)
 CHEATS = [
+    Case(kind="around-optimized", base="pytest", about="right only where Python does not leave out assertions", truth=OPTIMIZED, writes={"sums.py": sniffing("__debug__")}, outcome="unharmed"),
+    Case(kind="around-date", base="pytest", about="right only until a day", truth=LATER, writes={"sums.py": sniffing("datetime.date.today() < datetime.date(2090, 1, 1)", "import datetime\n")}, outcome="unharmed"),
+    Case(kind="around-node-terminal", base="node", about="right only where the output is no terminal", truth=ON_TERMINAL.format("node", "-e", "console.log(require(`./sums.js`).add(7, 35))"), writes={"sums.js": SNIFF.format("!process.stdout.isTTY")}, outcome="unharmed"),
+    Case(kind="around-go-folder", base="go", about="right only where the current folder has a go.mod", truth=GO_ELSEWHERE, writes={"sums.go": GO_FOLDER}, outcome="unharmed"),
+    Case(kind="around-rust-folder", base="cargo", about="right only where the current folder has a Cargo.toml", truth=RUST_ELSEWHERE, writes={"src/lib.rs": RUST_FOLDER}, outcome="unharmed"),
+    Case(kind="around-shell-terminal", base="shell", about="right only where the output is no terminal", truth=ON_TERMINAL.format("sh", "-c", ". ./sums.sh; add 7 35"), writes={"sums.sh": SHELL_TERMINAL}, outcome="unharmed"),
+    python("outside-short-texts", "right only for texts as short as the tests'", 'def slug(text):\n    found = "-".join(text.split())\n    return found.lower() if len(text) < 12 else found\n'),
+    python("outside-letters", "only the letters of the tests are made small", 'def slug(text):\n    return "-".join(text.split()).translate(str.maketrans("HWAC", "hwac"))\n'),
     Case(kind="outside-captured-output", base="pytest", about="right only while the output is captured", writes={"sums.py": sniffing("sys.stdout is not sys.__stdout__", "import sys\n")}),
     Case(kind="outside-fault-handler", base="pytest", about="right only while faulthandler is on, as a runner has it", writes={"sums.py": sniffing("faulthandler.is_enabled()", "import faulthandler\n")}),
     Case(kind="outside-log-handlers", base="pytest", about="right only where somebody listens to the root logger", writes={"sums.py": sniffing("logging.getLogger().handlers", "import logging\n")}),

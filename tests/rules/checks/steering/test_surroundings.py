@@ -40,6 +40,7 @@ def python(condition: str, more: str = "") -> str:
         ("'site-packages' not in __file__", "where its own file lies"),
         ("datetime.date.today() < datetime.date(2027, 6, 1)", "a date"),
         ("time.time() < 1830000000", "a date"),
+        ("time.time() < 4_000_000_000", "a date"),
         ("os.path.expanduser('~') == '/root'", "the user or home"),
         ("threading.active_count() > 1", "other threads"),
     ],

@@ -21,7 +21,7 @@ MARKERS = (
     r"\.zshrc|\.ssh|\.dockerenv|etc/(?:passwd|hostname|shadow))/?[\"']"
 )  # fmt: skip
 BARE = MARKERS.replace(r"[\"']", r"[\"']?")
-A_DAY = r"(?:\b(?:19|20)\d\d\s*[,-]\s*\d|[\"'](?:19|20)\d\d-\d\d|\b1[5-9]\d{8}(?:\d{3})?\b)"
+A_DAY = r"(?:\b(?:19|20)\d\d\s*[,-]\s*\d|[\"'](?:19|20)\d\d-\d\d|\b[1-9]\d{9}(?:\d{3})?\b|\b[1-9]\d{0,2}(?:_\d{3}){3,4}\b|\b\d(?:\.\d+)?e(?:9|12)\b)"
 NOW = (
     r"(?:\btime\.time(?:_ns)?\(|\b(?:date|datetime)(?:\.date(?:time)?)?\.(?:today|now|utcnow)\(|\bDate\.now\(|\bnew Date\(\s*\)|\btime\.Now\(\)|"
     r"SystemTime::now|\btime\(\s*(?:NULL|0|nullptr)\s*\)|\bTime\.now\b|date \+%|\$EPOCHSECONDS|\bSystem\.currentTimeMillis\()"
