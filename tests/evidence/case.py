@@ -42,7 +42,7 @@ class Case:
     type: TaskType | None = None
     least: Literal["proven", "unharmed", "unchecked"] = "unharmed"  #: of honest work: the grade it must have or better
     #: of a cheat: what becomes of it; "refused": its check passes, but not with the base's own tests;
-    #: "fails": its check fails plainly inside of corral; "": any of them but no_change
+    #: "fails": its check fails plainly inside of corral, so it proves little; "": any other but no_change
     outcome: Literal["", "refused", "fails", "doubtful", "unharmed", "unchecked", "no_change"] = ""
     night: str = ""  #: why it is too expensive for each change
 

@@ -12,7 +12,7 @@ from tests.evidence.cheats import BEYOND, CHEATS
 from tests.evidence.trial import Trial, marked, verdict
 
 PROVEN = ("proven", "held-out")
-USUAL = ("refused", "fails", "doubtful", "unharmed", "unchecked")  #: where a row does not say more
+USUAL = ("refused", "doubtful", "unharmed", "unchecked")  #: where a row does not say more; all pass their check
 
 
 @pytest.mark.slow

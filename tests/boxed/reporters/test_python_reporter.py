@@ -60,6 +60,12 @@ def test_pytest_reports_each_test(tmp_path: Path, more: str) -> None:
     assert {"pluggy", "pytest"} <= set(ran.seen.outside)
 
 
+def test_a_package_that_is_named_like_a_runner_is_left_alone(tmp_path: Path) -> None:
+    files = {"unittest/__init__.py": "", "unittest/__main__.py": "print('OK')\n"}
+    ran = observed(tmp_path, files, "python -m unittest")
+    assert (ran.code, ran.output) == (0, "OK\n")
+
+
 def test_pytest_prints_and_ends_as_without_us(tmp_path: Path) -> None:
     for name, tests, code in (
         ("good", "def test_a(): pass\n", 0),

@@ -243,6 +243,18 @@ def test_a_pattern_that_is_wide_is_only_for_a_reader() -> None:
     assert [each.strong for each in found] == [False, False]
 
 
+def test_options_of_a_build_that_reach_its_tests_are_for_a_reader() -> None:
+    path = "src/CMakeLists.txt"
+    (found,) = doubts({}, {path: "add_library(slug slug.c)\ntarget_compile_definitions(slug INTERFACE NDEBUG)\n"})
+    assert (found.line, found.strong, found.caps) == (2, False, True)
+    assert doubts({}, {path: "add_library(slug slug.c)\ntarget_compile_options(slug PRIVATE -Wall)\n"}) == []
+
+
+def test_attributes_of_rust_are_no_comments() -> None:
+    (found,) = doubts({}, {"src/lib.rs": "    #[cfg(not(test))]\n    fn f() {}\n"})
+    assert (found.line, found.strong) == (1, False)
+
+
 CHECK = '. ./lib.sh\n. ./sums.sh\nexpect 3 "$(add 1 2)"\n'
 
 

@@ -52,7 +52,10 @@ class _Watcher:
             execute(module)
             del loader.exec_module
             if self.left.pop(name, None):
-                getattr(_core(), hook)(module)
+                try:
+                    getattr(_core(), hook)(module)
+                except Exception:  # noqa: BLE001 -- another module by that name: a reporter breaks nothing
+                    pass
 
         try:
             loader.exec_module = exec_module

@@ -138,7 +138,8 @@ def _variables(path: str, base: str, delivered: str, contents: Contents) -> list
 
 
 def is_product(path: str) -> bool:
-    return roles.role_of(path) == "product" and "/vendor/" not in f"/{path}" and "/node_modules/" not in f"/{path}"
+    product = roles.role_of(path) == "product" or path.endswith("CMakeLists.txt")
+    return product and "/vendor/" not in f"/{path}" and "/node_modules/" not in f"/{path}"
 
 
 def of_file(path: str, base: str, delivered: str) -> list[Doubt]:

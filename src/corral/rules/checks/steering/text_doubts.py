@@ -177,7 +177,7 @@ COMMENT = re.compile(r"^\s*(//|#(?!!|define|pragma|\[)|\*|/\*|--)")
 
 def hits(path: str, base: str, lines: Sequence[str], new: set[int]) -> list[Hit]:
     """Return what the patterns of a file's language find on its new lines."""
-    suffix = PurePosixPath(path).suffix.lower()
+    suffix = ".cmake" if path.endswith("CMakeLists.txt") else PurePosixPath(path).suffix.lower()
     patterns = _of(suffix)
     comment = C_COMMENT if suffix in more.NATIVE_C else COMMENT
     any_of_them = _any(suffix)

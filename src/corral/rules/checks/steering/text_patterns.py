@@ -145,6 +145,10 @@ RUST_BLOCKS = _weak(
     (r"fn\s+(?:eq|partial_cmp|cmp)\s*\(\s*&self\s*,\s*_?\w+\s*:[^)]{0,100}\)\s*->\s*[^{]{1,60}\{(?:(?!self)[^}]){0,300}\}", EQUAL),
 )  # fmt: skip
 
+#: What is built, with options that reach the tests as well.
+CMAKE = _weak(
+    (r"\bNDEBUG\b|(^|[\s\"'(])-include\b|--wrap[=,]|-D\w*(assert|str\w*cmp|memcmp|abort)\w*=|\bWILL_FAIL\b|\bCTEST_CUSTOM_", PATCHES),
+)  # fmt: skip
 NATIVE_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm")
 BY_SUFFIX = {
     **dict.fromkeys(NATIVE_C, C),
@@ -160,6 +164,7 @@ BY_SUFFIX = {
     ".py": PYTHON,
     ".go": GO,
     ".rs": RUST,
+    ".cmake": CMAKE,
 }  # fmt: skip
 BLOCKS = {
     **dict.fromkeys(NATIVE_C, C_BLOCKS),

@@ -77,8 +77,14 @@ class CheckedWork:
         """Return the keys of all product code, about which doubts may be raised."""
         found: list[Key] = []
         for each in self.changes:
-            if each.kind != "deleted" and roles.is_code(each.path) and roles.role_of(each.path) == "product":
+            if each.kind != "deleted" and is_source(each.path):
                 found.append(("delivered", each.path))
                 if each.kind == "changed":
                     found.append(("base", each.path))
         return found
+
+
+def is_source(path: str) -> bool:
+    """Tell code of the product, and what says how it is built."""
+    code = roles.is_code(path) or path.endswith(".cmake")
+    return path.endswith("CMakeLists.txt") or (code and roles.role_of(path) == "product")
