@@ -1,9 +1,13 @@
 """Real repositories, and a fingerprint that shows whether anybody touched a checkout."""
 
+import atexit
+import functools
 import hashlib
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,19 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode(errors="replace").strip()
 
 
+@functools.cache
+def _template(files: tuple[tuple[str, str], ...], bare: bool) -> Path:
+    """Return a repository to copy: most tests start from the same few."""
+    folder = Path(tempfile.mkdtemp(prefix="corral-template-"))
+    atexit.register(shutil.rmtree, folder)
+    repo = Repo(folder / "repo")
+    repo.folder.mkdir()
+    repo.git("init", "--quiet", "--initial-branch=main", *(["--bare"] if bare else []))
+    if files:
+        repo.commit(dict(files))
+    return repo.folder
+
+
 class Repo:
     """A repository in a folder."""
 
@@ -39,13 +56,12 @@ class Repo:
     @classmethod
     def make(cls, folder: Path, files: dict[str, str] | None = None, *, bare: bool = False) -> "Repo":
         """Make a repository with one commit; without any when `files` is empty."""
-        folder.mkdir(parents=True)
-        git(folder, "init", "--quiet", "--initial-branch=main", *(["--bare"] if bare else []))
-        repo = cls(folder)
         if files is None:
             files = {"a.txt": "one\n", "src/b.txt": "two\n"}
+        shutil.copytree(_template(tuple(files.items()), bare), folder, symlinks=True)
+        repo = cls(folder)
         if files:
-            repo.commit(files)
+            repo.git("update-index", "--refresh")  # the copies are other files than those that the index knows
         return repo
 
     def git(self, *arguments: str) -> str:
