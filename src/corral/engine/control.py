@@ -11,7 +11,9 @@ from corral.engine.context import Context, Driver
 from corral.engine.views import run_status
 from corral.model import OPEN, NodeState, Status
 from corral.model.errors import BadRequest, CorralError
+from corral.model.events import Noted
 from corral.model.money import HaltReport, NotStopped
+from corral.model.run_labels import check_name
 from corral.store.interface import Store
 
 REST_SECONDS = 15.0  #: how long its agents may take to end, before that is told instead
@@ -29,6 +31,15 @@ class Control:
     @property
     def _store(self) -> Store:
         return self._context.store
+
+    def rename(self, name: str, title: str, by: str) -> str:
+        """Give a run a name, or take it away with an empty one; return its id."""
+        run, title = self._store.find(name), check_name(title) if title.strip() else ""
+        with self._store.transaction():
+            self._store.rename_run(run, title or None)
+            words = f"named `{title}` by {by}" if title else f"its name was taken away by {by}"
+            self._store.note(run, Noted(words), at=time.time())
+        return run
 
     async def pause(self, name: str, node: str | None, by: str) -> str:
         """Let a run, or a node of it, rest; what is at work ends so that it can be gone on with."""

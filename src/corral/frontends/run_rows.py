@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from corral.engine.engine import Engine
-from corral.engine.views import run_status
-from corral.engine.views.history import RunLine
 from corral.frontends.columns import ago, table
+from corral.model.server import RunSummary
 
 USUAL = 30
 HEAD = ("RUN", "STATUS", "AGE", "COST", "AGENT", "TASK")
@@ -25,7 +24,7 @@ def show() -> None:
     print(lined_up(lines) if lines else NONE, file=sys.stdout if lines else sys.stderr, flush=True)
 
 
-def lined_up(lines: Sequence[RunLine]) -> str:
+def lined_up(lines: Sequence[RunSummary]) -> str:
     """Return runs as a table."""
     rows = [
         (
@@ -34,16 +33,16 @@ def lined_up(lines: Sequence[RunLine]) -> str:
             ago(line.created),
             "-" if line.usd is None else f"${line.usd:.2f}",
             ",".join(line.agents) or "-",
-            line.task,
+            line.title,
         )
         for line in lines
     ]
     return "\n".join(table(HEAD, rows))
 
 
-def _status(line: RunLine) -> str:
+def _status(line: RunSummary) -> str:
     if line.answered:
         return "answered"
     if line.status == "done" and line.grade and line.grade != "unchecked":
         return f"done, {line.grade}"
-    return "orphaned" if run_status.lost(line.status, line.owner) else line.status
+    return "orphaned" if line.orphaned else line.status

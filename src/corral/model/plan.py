@@ -142,3 +142,9 @@ class RunPlan(Struct, frozen=True, kw_only=True):
     limits: SlotLimits = SlotLimits()
     priority: int = 0  #: among runs that wait for a slot: more is sooner
     evidence: EvidenceRules = EvidenceRules()
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+#: Fields that a plan takes from its request as they are.
+AS_REQUESTED = ("merge", "priority", "name", "labels")

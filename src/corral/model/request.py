@@ -16,6 +16,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
     prompt: str = ""
     repo: str = "."
+    name: str | None = None  #: of the run, for lists; `corral rename` changes it
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])  #: to find the run again: `corral ls --label`
     agents: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()  #: further ones, side by side
     strategy: str | None = None

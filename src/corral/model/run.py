@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -88,6 +88,8 @@ class Run(Struct, kw_only=True):
     """The run document of contract.md; `run --json`, `show --json` and the export print exactly this."""
 
     run: str
+    name: str | None = None  #: as the user calls it
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
     status: Status = "queued"
     reason: str | None = None
     strategy: str = "single"

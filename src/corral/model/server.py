@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from corral.model import Request, Status
+from corral.model import Grade, Request, Status
 from corral.model.events import Stored
 
 AccessScope = Literal["read", "run", "merge", "admin"]
@@ -54,8 +56,10 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     statuses: tuple[Status, ...] = ()
     repo: str | None = None
     agent: str | None = None
-    words: str | None = None  #: in its task
+    words: str | None = None  #: in its task or its name
     since: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])  #: an empty value fits any
+    unmerged: bool = False  #: only runs whose work is on no branch of the user's
 
 
 class Logged(Struct, frozen=True):
@@ -145,10 +149,12 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """A run as a listing shows it; the same as a row of `ls --json`."""
+    """A run as every list shows it: `ls --json`, the page, HTTP and MCP."""
 
     run: str
-    status: str
+    name: str | None
+    labels: Mapping[str, str]
+    status: Status
     reason: str | None
     strategy: str
     task: str
@@ -157,7 +163,24 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     started: str
     seconds: float | None
     cost: dict[str, float | None]
-    orphaned: bool = False
+    orphaned: bool = False  #: its process is gone
+    answered: bool = False  #: it was left waiting for an answer, and has it by now
+    grade: Grade | None = None  #: of the weakest of its winners, in short lists
+
+    @property
+    def created(self) -> float:
+        """When it was asked for, in seconds."""
+        return datetime.fromisoformat(self.started).timestamp()
+
+    @property
+    def usd(self) -> float | None:
+        """What it is known to have cost."""
+        return self.cost["usd"]
+
+    @property
+    def title(self) -> str:
+        """Its name, or else its task."""
+        return self.name or self.task
 
 
 class RunPage(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from corral.model import Grade, SlotHeld, SlotWant, Status
+from corral.model import SlotHeld, SlotWant, Status
 from corral.model.merge import MergeRecord
 
 LEASE_SECONDS = 15.0  #: how long a run belongs to a process that says nothing
@@ -17,6 +17,8 @@ class RunLine(Struct, frozen=True, kw_only=True):
     """A run as a listing shows it."""
 
     run: str
+    name: str | None
+    labels: Mapping[str, str]
     status: Status
     reason: str | None
     created: float
@@ -29,7 +31,6 @@ class RunLine(Struct, frozen=True, kw_only=True):
     usd: float | None
     owner: str | None
     answered: bool = False  #: it was left waiting for an answer, and has it by now
-    grade: Grade | None = None  #: of the weakest of its winners, in short listings
 
 
 def lease_left(until: float, now: float) -> float:

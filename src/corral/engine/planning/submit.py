@@ -24,6 +24,8 @@ from corral.machines.scope import Fitted
 from corral.model import ENCODER, EvidenceRules, Level, Net, Request, RunPlan, ScopeSource, ScopeTable
 from corral.model.errors import BadRequest
 from corral.model.flow import Flow
+from corral.model.plan import AS_REQUESTED
+from corral.model.run_labels import check_labels, check_name
 from corral.rules.scope.explain import Explained
 from corral.world.git import merge_commits, plain_folder
 from corral.world.git import repository as git
@@ -45,6 +47,8 @@ class Submission(Struct, frozen=True):
 async def prepare(request: Request, state: Path, history: History, glances: GitStateCache | None = None) -> Submission:
     """Check a request against this machine and turn it into a plan; `glances` remember what git said a moment ago."""
     looking: list[asyncio.Task[Any]] = []
+    name = check_name(request.name) if request.name is not None else None
+    request = structs.replace(request, name=name, labels=check_labels(request.labels))
     try:
         return await _prepare(request, state, history, looking, glances)
     finally:  # a program that is cancelled while it starts can hang us: what was begun ends by itself
@@ -127,11 +131,10 @@ async def _prepare(
         go_on=request.yes,
         scopes=scopes,
         ignore=ignore,
-        merge=request.merge,
         toolbox=settings.toolbox,
         limits=settings.limits,
-        priority=request.priority,
         evidence=rules,
+        **{name: getattr(request, name) for name in AS_REQUESTED},
     )
     notes += [f"the agent `{name}` takes no MCP servers: it works without [mcp]" for name in deaf]
     return Submission(plan, tuple(notes), scope.explained(next(iter(fits.values())), level))

@@ -7,15 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from corral.engine.context import Context, LocalRuns
-from corral.engine.views import run_document, run_status
+from corral.engine.views import run_document, run_list
 from corral.model import OPEN, Attempt, Run, Status
 from corral.model.errors import StoreTrouble
 from corral.model.events import Condensed, Noted, Stored
+from corral.model.server import RunFilter
 from corral.store.interface import Store
-from corral.store.records import RunLine
 
 if TYPE_CHECKING:
     from corral.engine.views.log_pages import LogPage, LogWish
@@ -23,10 +21,7 @@ if TYPE_CHECKING:
     from corral.engine.views.presence import Presence
     from corral.engine.views.run_page import FileChange, View
     from corral.model.flow import Flow
-    from corral.model.server import Logged, RunFilter
-
-
-GRADED_MOST = 200  #: runs of a listing that shows grades
+    from corral.model.server import Logged, RunSummary
 
 
 class History:
@@ -41,20 +36,12 @@ class History:
 
     # --- all runs
 
-    def runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return self._with_status(self._store.list_runs(most))
+    def runs(self, most: int = 1_000_000) -> list[RunSummary]:
+        return self.page(RunFilter(most=most))
 
-    def page(self, wanted: RunFilter) -> list[RunLine]:
+    def page(self, wanted: RunFilter) -> list[RunSummary]:
         """Return a page of runs, newest first."""
-        return self._with_status(self._store.pages.runs(wanted))
-
-    def _with_status(self, lines: list[RunLine]) -> list[RunLine]:
-        found = run_status.list_statuses(self._store, lines)
-        done = [line.run for line in found if line.status == "done"]
-        if not done or len(found) > GRADED_MOST:
-            return found
-        grades = self._store.pages.grades(done)
-        return [structs.replace(line, grade=grades[line.run]) if line.run in grades else line for line in found]
+        return run_list.page(self._store, wanted)
 
     def run_counts(self) -> dict[str, int]:
         """Return how many runs have each status."""

@@ -63,6 +63,8 @@ def build(store: Store, run: str) -> Run:
     attempts = [each.attempt for each in (*records, *below)]
     return Run(
         run=run,
+        name=record.plan.name,
+        labels=record.plan.labels,
         status=status,
         reason=reason,
         strategy=record.plan.flow.strategy,

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("evidence", "Compare the attempts of a run: checks, change, cost, time, and the place each took."),
     "evidence": ("evidence", "Show how a result was checked: its grade, and what it rests on."),
     "verify": ("evidence", "Look whether the receipts of a run still hold; --rerun runs its checks again."),
+    "rename": ("act", "Give a run a name to find it by."),
     "stop": ("act", "Stop a run, from any terminal; its work is kept."),
     "pause": ("act", "Let a run rest, or one node of it; `resume` goes on."),
     "retry": ("act", "Do again what did not get done, or one node and all after it."),

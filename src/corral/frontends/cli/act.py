@@ -10,7 +10,7 @@ import msgspec
 
 from corral.config.paths import REPOSITORY_FILE
 from corral.engine.engine import Engine
-from corral.frontends.cli import text as words
+from corral.frontends.cli import text
 from corral.frontends.cli.ask_trust import ask_for_trust
 from corral.frontends.cli.flow_file import flow_request
 from corral.frontends.cli.foreground import in_foreground
@@ -43,12 +43,27 @@ def stop(run: str, *, force: bool, as_json: bool) -> int:
         asked = engine.inbox.commands(after.run)
     finally:
         engine.close()
-    click.echo(document(after).decode() if as_json else "\n".join(words.summary(after, asked)))
+    click.echo(document(after).decode() if as_json else "\n".join(text.summary(after, asked)))
     return 0
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
+
+
+@click.command()
+@run_argument
+@click.argument("name")
+@json_option
+def rename(run: str, name: str, *, as_json: bool) -> None:
+    """Give RUN the name NAME, shown by `corral ls` and the page; an empty NAME takes it away."""
+    engine = Engine()
+    try:
+        found = engine.show(engine.control.rename(run, name, who()))
+    finally:
+        engine.close()
+    words = f"run {found.run} is named {found.name}" if found.name else f"run {found.run} has no name"
+    click.echo(document(found).decode() if as_json else words)
 
 
 @click.command()

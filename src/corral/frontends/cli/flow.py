@@ -22,6 +22,7 @@ from corral.frontends.cli.run import detached, submitted
 from corral.frontends.cli.text import table
 from corral.model import Request, Run
 from corral.model.errors import BadFlow, BadRequest
+from corral.model.run_labels import read_labels
 
 F = TypeVar("F", bound=Callable[..., Any])
 STUB_HELP = "With --dry-run: `success`, `failure`, a gate's `no`, or an output as JSON.  [success]"
@@ -98,6 +99,8 @@ def graph(file: str, *, form: str, as_json: bool, **options: Any) -> int:  # noq
 @click.option("--held-out", metavar="DIR", help="Files of checks that no agent sees: laid over work that is checked.")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="For the whole flow.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Among runs that wait: more is sooner.")
+@click.option("--name", metavar="TEXT", help="A name for the run; `corral rename` changes it.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="To find it again; repeatable.")
 @click.option("--yes", is_flag=True, help="Go on past budgets of days and months without asking, up to the ceiling.")
 @click.option("--trust", is_flag=True, help="Trust this repository's corral.toml as it is now.")
 @click.option("--allow-unsandboxed", "unsandboxed", is_flag=True, help="Start even where no sandbox holds.")
@@ -109,7 +112,7 @@ def run_(file: str, *, dry: bool, detach: bool, quiet: bool, as_json: bool, **op
     stubs, stub_file = options.pop("stubs"), options.pop("stub_file")
     if (stubs or stub_file) and not dry:
         raise BadRequest("--stub and --stubs are for a dry run", hint="add --dry-run")
-    request = flow_request(file, **options)
+    request = flow_request(file, labels=read_labels(options.pop("labels")), **options)
     if dry:
         return _dry_run(request, stubs, stub_text(stub_file) if stub_file else "", as_json=as_json)
     if detach:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Unpack
 
 import click
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from corral.engine.engine import Engine
 from corral.frontends import run_rows
 from corral.frontends.cli import text as words
+from corral.frontends.run_filters import Filters, read_filter
 from corral.frontends.safe_text import patch_sink
 from corral.model import Run, moment
 from corral.model.errors import BadRequest
@@ -41,30 +43,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 @click.command()
 @click.option("-n", "most", type=click.IntRange(min=1), help="At most this many.  [30; all with --json]")
+@click.option("--status", multiple=True, metavar="STATUS,..", help="Only runs of these statuses; repeatable.")
+@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this label; repeatable: all.")
+@click.option("--repo", metavar="DIR", help="Only runs of this repository.")
+@click.option("--agent", metavar="NAME", help="Only runs in which this agent made an attempt.")
+@click.option("--unmerged", is_flag=True, help="Only runs whose work is not merged.")
+@click.option("--since", metavar="TIME", help="Only runs begun since then: 2d, 12h, 2026-05-01.")
 @json_option
-def ls(*, most: int | None, as_json: bool) -> None:
+def ls(*, most: int | None, as_json: bool, **filters: Unpack[Filters]) -> None:
     """List runs, newest first."""
     with engine() as opened:
-        lines = opened.history.runs(most or (1_000_000 if as_json else run_rows.USUAL))
+        lines = opened.history.page(read_filter(most or (1_000_000 if as_json else run_rows.USUAL), filters))
     if as_json:
-        rows = [
-            {
-                "run": line.run,
-                "status": line.status,
-                "reason": line.reason,
-                "strategy": line.strategy,
-                "task": line.task,
-                "repo": line.repo,
-                "agents": line.agents,
-                "started": moment(line.created),
-                "seconds": line.seconds,
-                "cost": {"usd": line.usd},
-            }
-            for line in lines
-        ]
-        click.echo(msgspec.json.encode(rows).decode())
+        click.echo(msgspec.json.encode(lines).decode())
     elif not lines:
-        click.echo(run_rows.NONE, err=True)
+        click.echo("no run fits" if any(filters.values()) else run_rows.NONE, err=True)
     else:
         click.echo(run_rows.lined_up(lines))
 

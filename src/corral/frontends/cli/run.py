@@ -18,6 +18,7 @@ from corral.frontends.cli.user_name import who
 from corral.model import Level, Request, Run, document
 from corral.model.errors import BadRequest, Untrusted
 from corral.model.flow import RunStrategy, Select, TaskType
+from corral.model.run_labels import read_labels
 from corral.model.server import Ticket
 
 MOST_ARGUMENT = 100_000
@@ -66,6 +67,8 @@ MOST_ARGUMENT = 100_000
 @click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill it is to have (SKILL.md); repeatable.")
 @click.option("--read-only", is_flag=True, help="Changing nothing is success: reviews, questions.")
 @click.option("--output", metavar="SHAPE", help='What its output must fit: JSON like {"ok": "boolean"}, or a file.')
+@click.option("--name", metavar="TEXT", help="A name for the run; `corral rename` changes it.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="To find it again; repeatable.")
 @click.option("--base", metavar="REF", help="Start from this branch, tag or commit.  [HEAD]")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="Stop when it has cost this much.")
 @click.option("--max-tokens", type=int, metavar="N", help="Stop an attempt that has used so many tokens.")
@@ -148,6 +151,7 @@ def asked(
     tasks: tuple[str, ...],
     tasks_file: str | None,
     type_: str | None,
+    labels: tuple[str, ...],
     **options: Any,  # noqa: ANN401 -- what Click hands over
 ) -> Request:
     """Put what a person typed into a request."""
@@ -157,7 +161,7 @@ def asked(
         raise BadRequest("the task is too long for an argument", hint="give it on stdin: corral run - < task.txt")
     task = task.encode(errors="surrogateescape").decode(errors="replace")  # an argument may be no text at all
     more = (*tasks, *_tasks_of(Path(tasks_file))) if tasks_file else tasks
-    return Request(prompt=task, tasks=more, type=type_, **options)  # type: ignore[arg-type]
+    return Request(prompt=task, tasks=more, type=type_, labels=read_labels(labels), **options)  # type: ignore[arg-type]
 
 
 def _tasks_of(file: Path) -> list[str]:

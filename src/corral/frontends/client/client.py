@@ -30,7 +30,7 @@ class Client:
         return self.wire.ask("GET", f"/runs/{run}", Run)
 
     def runs(self, *, limit: int = 50, before: str | None = None, **filters: str) -> RunPage:
-        """Return a page of runs, newest first; filters: status, repo, agent, q, since."""
+        """Return a page of runs, newest first; filters: status, label, repo, agent, unmerged, q, since."""
         return self.wire.ask("GET", query("/runs", limit=limit, before=before, **filters), RunPage)
 
     def all_runs(self, **filters: str) -> Iterator[RunSummary]:
@@ -61,6 +61,10 @@ class Client:
 
     def stop(self, run: str) -> Run:
         return self.wire.ask("POST", f"/runs/{run}/stop", Run)
+
+    def rename(self, run: str, name: str) -> Run:
+        """Give a run a name; an empty one takes it away."""
+        return self.wire.ask("POST", f"/runs/{run}/rename", Run, send={"name": name})
 
     def pause(self, run: str, node: str | None = None) -> str:
         return self._told(f"/runs/{run}/pause", {"node": node})

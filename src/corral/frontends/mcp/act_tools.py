@@ -102,6 +102,10 @@ async def resume(call: Call, asked: arguments.Resume) -> Told:
     return told_run(call, await call.until_over(name))
 
 
+async def rename(call: Call, asked: arguments.Rename) -> Told:
+    return Told(call.engine.show(call.engine.control.rename(asked.run, asked.name, call.by)))
+
+
 async def steer(call: Call, asked: arguments.Steer) -> Told:
     name = call.engine.show(asked.run).run
     return Told(responses.Said(run=name, outcome=await call.engine.control.steer(name, asked.text, call.by)))

@@ -90,6 +90,10 @@ class Execute(Act, frozen=True):
     ] = False
     timeout: Annotated[str, Meta(description="Wall clock for each try: 90s, 20m, 2h.  [60m]")] = ""
     read_only: Annotated[bool, Meta(description="Changing nothing is success: reviews, questions.")] = False
+    name: Annotated[str | None, Meta(description="A name for the run, to find it by.")] = None
+    labels: Annotated[dict[str, str], Meta(description="Labels for the run, to find it by.")] = field(
+        default_factory=dict[str, str]
+    )
 
 
 class Standing(Arguments, frozen=True):
@@ -138,7 +142,17 @@ class Resume(Act, frozen=True):
 
 class Listing(Arguments, frozen=True):
     status: Annotated[tuple[Status, ...], Meta(description="Only runs of these statuses.")] = ()
+    label: Annotated[tuple[str, ...], Meta(description="Only runs with these labels: KEY or KEY=VALUE.")] = ()
+    repo: Annotated[str, Meta(description="Only runs of this repository.")] = ""
+    agent: Annotated[str, Meta(description="Only runs in which this agent made an attempt.")] = ""
+    unmerged: Annotated[bool, Meta(description="Only runs whose work is not merged.")] = False
+    since: Annotated[str, Meta(description="Only runs begun since then: 2d, 12h, or ISO 8601.")] = ""
     limit: Count = 20
+
+
+class Rename(Act, frozen=True):
+    run: RunName
+    name: Annotated[str, Meta(description="Its new name; empty: it has none any more.")]
 
 
 class Output(Arguments, frozen=True):

@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+from msgspec import structs
 
 from corral.engine.engine import Engine
 from corral.engine.planning.build_flow import template_names
 from corral.frontends.mcp import arguments, money, responses
 from corral.frontends.mcp.act_tools import Told, told_run
 from corral.frontends.mcp.calls import Call
-from corral.model import OPEN, InboxEntry, moment
+from corral.frontends.run_filters import Filters, read_filter
+from corral.model import OPEN, InboxEntry
 from corral.model.flow import RunStrategy
+from corral.model.server import RunFilter, RunSummary
 
 MOST_TASK = 200
+OPEN_STATUSES = tuple(sorted(OPEN))
 
 
 async def status(call: Call, asked: arguments.Standing) -> Told:
@@ -35,7 +39,7 @@ async def status(call: Call, asked: arguments.Standing) -> Told:
             monthly_spending=month,
             is_mcp_mode=True,
             sandbox=found.sandbox.level,
-            open=tuple(line for line in lines(call.engine, 1000) if line.status in OPEN),
+            open=tuple(summaries(call.engine, RunFilter(most=1000, statuses=OPEN_STATUSES))),
             waiting=tuple(InboxEntry.of(entry) for entry in waiting),
             run=run,
         )
@@ -50,28 +54,15 @@ async def runtimes(call: Call, _: arguments.Nothing) -> Told:
     )
 
 
-def lines(engine: Engine, most: int) -> list[responses.Line]:
-    """Return runs as a listing shows them, newest first."""
-    return [
-        responses.Line(
-            run=line.run,
-            status=line.status,
-            reason=line.reason,
-            task=line.task[:MOST_TASK],
-            repo=line.repo,
-            strategy=line.strategy,
-            agents=line.agents,
-            started=moment(line.created),
-            cost_usd=line.usd,
-        )
-        for line in engine.history.runs(most)
-    ]
+def summaries(engine: Engine, wanted: RunFilter) -> list[RunSummary]:
+    """Return runs as every list shows them, newest first; of a task only its beginning."""
+    return [structs.replace(line, task=line.task[:MOST_TASK]) for line in engine.history.page(wanted)]
 
 
 async def listing(call: Call, asked: arguments.Listing) -> Told:
-    most = 1_000_000 if asked.status else asked.limit
-    found = [line for line in lines(call.engine, most) if not asked.status or line.status in asked.status]
-    return Told(responses.Lines(runs=tuple(found[: asked.limit])))
+    filters = Filters(status=asked.status, label=asked.label, repo=asked.repo, agent=asked.agent)
+    filters["unmerged"], filters["since"] = asked.unmerged, asked.since
+    return Told(responses.Lines(runs=tuple(summaries(call.engine, read_filter(asked.limit, filters)))))
 
 
 async def output(call: Call, asked: arguments.Output) -> Told:

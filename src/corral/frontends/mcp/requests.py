@@ -16,6 +16,11 @@ from corral.model.errors import BadRequest
 
 OLD_NAMES = {"claude-code": "claude", "open-code": "opencode"}  #: what clients of earlier engines call an agent
 MOST_FLOW = 10 << 20
+OWN = frozenset(
+    {"tasks", "agents", "strategy", "files", "checks", "read_only", "timeout"}
+)  #: read below, in other ways
+#: Arguments that mean the field of a request of the same name.
+SAME = tuple(name for name in Execute.__struct_fields__ if name in Request.__struct_fields__ and name not in OWN)
 
 
 def folder_of(path: str) -> Path:
@@ -44,8 +49,7 @@ def of_execute(asked: Execute, call: Call) -> Request:
         "timeout": asked.timeout or None,
         "base": _base(asked.parent, engine, folder),
     }
-    if asked.max_tokens is not UNSET:
-        common["max_tokens"] = asked.max_tokens
+    common |= {name: value for name in SAME if (value := getattr(asked, name)) is not UNSET}
     type_ = None if asked.task_type is UNSET else asked.task_type
     if any(_own(part) for part in asked.tasks):
         if asked.strategy not in (UNSET, "parallel", "auto"):

@@ -15,12 +15,12 @@ from mcp.types import (
 )
 
 from corral.engine.engine import Engine
-from corral.engine.views import run_document as engine_document
 from corral.frontends.cli.text import event_words, one_line
 from corral.frontends.mcp import responses
-from corral.frontends.mcp.look_tools import lines
-from corral.model import document
+from corral.frontends.mcp.look_tools import summaries
+from corral.model import document, moment
 from corral.model.errors import CorralError
+from corral.model.server import RunFilter
 
 RUNS = "corral://runs"
 MOST_LISTED = 50
@@ -31,8 +31,8 @@ JSON, TEXT, PATCH = "application/json", "text/plain", "text/x-diff"
 
 def listed(engine: Engine) -> ListResourcesResult:
     found = [Resource(uri=RUNS, name="runs", title="All runs", mime_type=JSON)]
-    for line in lines(engine, MOST_LISTED):
-        title = f"{line.status}: {one_line(line.task, 60)}"
+    for line in summaries(engine, RunFilter(most=MOST_LISTED)):
+        title = f"{line.status}: {one_line(line.title, 60)}"
         found.append(Resource(uri=f"{RUNS}/{line.run}", name=line.run, title=title, mime_type=JSON))
     return ListResourcesResult(resources=found)
 
@@ -63,7 +63,7 @@ async def read(engine: Engine, uri: str) -> ReadResourceResult:
 
 async def _content(engine: Engine, uri: str, run: str, part: str) -> tuple[str, str]:
     if uri == RUNS:
-        return msgspec.json.encode(responses.Lines(runs=tuple(lines(engine, 1000)))).decode(), JSON
+        return msgspec.json.encode(responses.Lines(runs=tuple(summaries(engine, RunFilter(most=1000))))).decode(), JSON
     if not uri.startswith(f"{RUNS}/") or not run or part not in ("", "log", "diff"):
         raise CorralError(f"there is nothing at {uri[:200]}")
     found = engine.show(run)
@@ -81,6 +81,6 @@ def _log(engine: Engine, run: str) -> str:
     told: list[str] = []
     for stored in engine.history.events(run):
         if words := event_words(stored.event()):
-            told.append(f"{engine_document.moment(stored.at)} {stored.node or run}  {words}")
+            told.append(f"{moment(stored.at)} {stored.node or run}  {words}")
             del told[:-MOST_LINES]
     return "\n".join(told)

@@ -10,6 +10,7 @@ from corral.engine.doctor import AgentReport
 from corral.model import InboxEntry, Run, Status, moment
 from corral.model.events import Stored
 from corral.model.merge import Preview
+from corral.model.server import RunSummary
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -22,27 +23,13 @@ class Standing(Struct, frozen=True, kw_only=True):
     monthly_spending: float
     is_mcp_mode: bool
     sandbox: str
-    open: tuple[Line, ...]  #: runs that are not over
+    open: tuple[RunSummary, ...]  #: runs that are not over
     waiting: tuple[InboxEntry, ...]  #: engine_answer takes a person's word for each
     run: Run | None = None  #: the one that was asked for
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """A run as a listing shows it."""
-
-    run: str
-    status: Status
-    reason: str | None
-    task: str
-    repo: str
-    strategy: str
-    agents: tuple[str, ...]
-    started: str
-    cost_usd: float | None
-
-
 class Lines(Struct, frozen=True, kw_only=True):
-    runs: tuple[Line, ...]
+    runs: tuple[RunSummary, ...]
 
 
 def event(stored: Stored, body: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,13 @@ TABLE: dict[str, Entry] = {
         does=look_tools.listing,
         looks=True,
     ),
+    "engine_rename": Entry(
+        title="Name a run",
+        about="Give a run a name, to find it by in lists.",
+        takes=arguments.Rename,
+        gives=(Run,),
+        does=act_tools.rename,
+    ),
     "engine_result": Entry(
         title="Result of a run",
         about="Give the run document: status, attempts, checks, cost, output, branch. `wait` waits for its end.",

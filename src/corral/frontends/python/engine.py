@@ -117,6 +117,10 @@ class Engine:
 
     # --- act
 
+    def rename(self, run: str, name: str) -> Run:
+        """Give a run a name; an empty one takes it away."""
+        return self._inner.show(self._inner.control.rename(run, name, BY))
+
     async def stop(self, run: str) -> Run:
         """Stop a run, whoever drives it; its work is kept."""
         return await self._inner.stop(run, BY)

@@ -50,6 +50,8 @@ class Going(TypedDict, total=False):
 
     inputs: Mapping[str, Any]  #: of a flow
     agent: str
+    name: str  #: to find it again
+    labels: Mapping[str, str]
     base: str
     budget_usd: float
     held_out: str  #: of a flow, as a task's own

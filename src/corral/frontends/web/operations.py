@@ -16,6 +16,7 @@ NAMES: dict[str, str] = {
     "POST /runs/{run}/pause": "pause_run",
     "POST /runs/{run}/resume": "resume_run",
     "POST /runs/{run}/retry": "retry_run",
+    "POST /runs/{run}/rename": "rename_run",
     "POST /runs/{run}/steer": "steer_run",
     "POST /runs/{run}/condense": "condense_run",
     "GET /runs/{run}/diff": "show_run_diff",

@@ -19,18 +19,6 @@ SELECT id FROM runs WHERE id >= :prefix AND id < :prefix || '{' ORDER BY id LIMI
 -- name: newest_run
 SELECT id FROM runs r WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.run = r.id) ORDER BY id DESC LIMIT 1
 
--- name: list_runs
-SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
-       json_extract(r.plan, '$.repo') AS repo,
-       json_extract(r.plan, '$.flow.strategy') AS strategy,
-       CASE json_extract(r.plan, '$.flow.strategy')
-         WHEN 'flow' THEN json_extract(r.plan, '$.flow.name')
-         WHEN 'multi' THEN json_extract(r.plan, '$.flow.nodes[1].task.prompt')
-         ELSE json_extract(r.plan, '$.flow.nodes[0].task.prompt') END AS task,
-       (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
-       (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
-FROM runs r ORDER BY r.id DESC LIMIT :most
-
 -- name: grades_of_runs
 SELECT n.run, json_extract(a.record, '$.attempt.evidence.grade') AS grade
 FROM nodes n JOIN attempts a ON a.id = n.winner

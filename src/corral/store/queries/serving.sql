@@ -79,19 +79,36 @@ SELECT agent, status, count(*) AS count, sum(usd) AS usd FROM attempts GROUP BY 
 
 -- name: page_of_runs
 SELECT r.id, r.status, r.reason, r.created, r.ended, r.seconds, r.owner,
+       json_extract(r.plan, '$.name') AS name,
+       json_extract(r.plan, '$.labels') AS labels,
        json_extract(r.plan, '$.repo') AS repo,
        json_extract(r.plan, '$.flow.strategy') AS strategy,
-       json_extract(r.plan, '$.flow.nodes[0].task.prompt') AS task,
+       CASE json_extract(r.plan, '$.flow.strategy')
+         WHEN 'flow' THEN json_extract(r.plan, '$.flow.name')
+         WHEN 'multi' THEN json_extract(r.plan, '$.flow.nodes[1].task.prompt')
+         ELSE json_extract(r.plan, '$.flow.nodes[0].task.prompt') END AS task,
        (SELECT group_concat(DISTINCT a.agent) FROM attempts a WHERE a.run = r.id) AS agents,
        (SELECT sum(a.usd) FROM attempts a WHERE a.run = r.id) AS usd
 FROM runs r
 WHERE (:before IS NULL OR r.id < :before)
   AND (:statuses IS NULL OR instr(:statuses, ',' || r.status || ',') > 0)
-  AND (:repo IS NULL OR json_extract(r.plan, '$.repo') = :repo)
-  AND (:words IS NULL OR instr(lower(json_extract(r.plan, '$.flow.nodes[0].task.prompt')), lower(:words)) > 0)
+  AND (:repo IS NULL OR instr(:repo || '/', json_extract(r.plan, '$.repo') || '/') = 1)
+  AND (:words IS NULL OR instr(lower(json_extract(r.plan, '$.flow.nodes[0].task.prompt')), lower(:words)) > 0
+       OR instr(lower(coalesce(json_extract(r.plan, '$.name'), '')), lower(:words)) > 0)
   AND (:agent IS NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.agent = :agent))
   AND (:since IS NULL OR r.created >= :since)
+  AND (:labels IS NULL OR NOT EXISTS (
+    SELECT 1 FROM json_each(:labels) w WHERE NOT EXISTS (
+      SELECT 1 FROM json_each(r.plan, '$.labels') l WHERE l.key = w.key AND (w.value = '' OR l.value = w.value))))
+  AND (NOT :unmerged OR (
+    EXISTS (SELECT 1 FROM nodes n JOIN attempts a ON a.id = n.winner WHERE n.run = r.id
+      AND json_extract(a.record, '$.attempt.commit') IS NOT NULL
+      AND json_array_length(a.record, '$.attempt.files_changed') > 0)
+    AND NOT EXISTS (SELECT 1 FROM merges m WHERE m.run = r.id AND m.state IN ('merged', 'undoing'))))
 ORDER BY r.id DESC LIMIT :most
+
+-- name: rename_run
+UPDATE runs SET plan = CAST(json_set(plan, '$.name', :name) AS BLOB) WHERE id = :id
 
 -- name: events_of_all
 SELECT seq, run, at, node, attempt, body FROM events WHERE seq > :after ORDER BY seq LIMIT :most

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+import msgspec
+
 from corral.model import ENCODER, GRADES, Grade, Status
 from corral.model.events import Stored
 from corral.model.money import dollars
@@ -32,9 +34,11 @@ class SqlitePages:
             words=wanted.words,
             agent=wanted.agent,
             since=wanted.since,
+            labels=ENCODER.encode(wanted.labels).decode() if wanted.labels else None,
+            unmerged=wanted.unmerged,
             most=wanted.most,
         )
-        return [run_line(row) for row in rows]
+        return [_run_line(row) for row in rows]
 
     def grades(self, names: Sequence[str]) -> dict[str, Grade]:
         """Return how well runs are proven: the grade of the weakest winner of each; a large flow is left out."""
@@ -84,9 +88,11 @@ def _logged(rows: Iterable[sqlite3.Row]) -> list[Logged]:
     return [Logged(row["run"], Stored(row["seq"], row["at"], row["node"], row["attempt"], row["body"])) for row in rows]
 
 
-def run_line(row: sqlite3.Row) -> RunLine:
+def _run_line(row: sqlite3.Row) -> RunLine:
     return RunLine(
         run=row["id"],
+        name=row["name"],
+        labels=msgspec.json.decode(row["labels"], type=dict[str, str]) if row["labels"] else {},
         status=row["status"],
         reason=row["reason"],
         created=row["created"],

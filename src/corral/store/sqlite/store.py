@@ -9,6 +9,7 @@ import msgspec
 
 from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunRecord, Status
 from corral.model.errors import BadRequest, NotFound
+from corral.model.server import RunFilter
 from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine
 from corral.store.sqlite.accounts import SqliteAccounts
 from corral.store.sqlite.agent_history import SqliteHistory
@@ -19,7 +20,7 @@ from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.mail import Mail
 from corral.store.sqlite.merges import SqliteMerges
-from corral.store.sqlite.pages import SqlitePages, run_line, run_seconds
+from corral.store.sqlite.pages import SqlitePages, run_seconds
 from corral.store.sqlite.run_queue import SqliteQueue
 from corral.store.sqlite.slots import SqliteSlots
 from corral.store.sqlite.tokens import SqliteTokens
@@ -132,7 +133,11 @@ class Store(Database):
         raise BadRequest(f"`{name}` fits more than one run", hint="say more of it: " + ", ".join(found))
 
     def list_runs(self, most: int = 1_000_000) -> list[RunLine]:
-        return [run_line(row) for row in self.rows("list_runs", most=most)]
+        return self.pages.runs(RunFilter(most=most))
+
+    def rename_run(self, run: str, name: str | None) -> None:
+        with self.transaction():
+            self.do("rename_run", id=run, name=name)
 
     def move_run(self, run: str, status: Status, reason: str | None, ended: float | None) -> None:
         with self.transaction():

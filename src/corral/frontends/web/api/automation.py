@@ -14,7 +14,7 @@ from starlette.responses import Response
 from corral.engine.queue.rows import ScheduleRow, TriggerRow, schedule_row, trigger_row
 from corral.engine.queue.triggers import TooMany, occasion
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import Submission, Word
+from corral.frontends.web.api.bodies import Submission, Word, request_of
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Admin, Reader
 from corral.frontends.web.bodies import OPEN, answer, body, gives, takes
@@ -134,4 +134,4 @@ def _event(sent: Mapping[str, str]) -> str:
 
 def _vetted(site: Site, caller: Caller, wanted: Submission) -> RunRequest:
     roots = site.settings.roots
-    return policy.request(wanted.request(policy.repository(wanted.repo, roots)), caller, roots)
+    return policy.request(request_of(wanted, policy.repository(wanted.repo, roots)), caller, roots)

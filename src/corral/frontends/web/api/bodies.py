@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import NODEFAULT, Meta, Struct, defstruct, field, structs
 
-from corral.model import Level, Request
-from corral.model.flow import RunStrategy, Select, TaskType
+from corral.model import Request
+from corral.model.flow import RunStrategy
 from corral.model.merge import Side, Strategy
 from corral.model.server import AccessScope
 
@@ -19,77 +20,92 @@ Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 
 
-class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task, or the text of a flow; the names are those of `corral run`."""
+#: What of a request only the command line can say, for it names files of this machine or opens more to agents.
+NOT_BY_HTTP = frozenset({
+    "approve", "draft", "flow_file", "from_last", "held_out", "scope", "trust", "unsandboxed", "yes",
+})  # fmt: skip
+SPOKEN = {"prompt": "task", "require": "require_sandbox"}  #: names that the API has for fields of a request
 
-    task: Text = ""
-    tasks: Annotated[tuple[Text, ...], Meta(max_length=100)] = ()
-    repo: Word = ""  #: below one of the server's roots; empty: the first of them
-    agents: Words = ()
-    strategy: RunStrategy | None = None
-    review: bool = False
-    flow: Text | None = None
-    inputs: dict[str, Any] = field(default_factory=dict[str, Any])
-    type: TaskType | None = None
-    files: Words = ()
-    checks: Words = ()
-    select: Select | None = None
-    scorers: Words = ()
-    judge: Word | None = None
-    role: Word | None = None
-    skills: Words = ()
-    read_only: bool = False
-    output: dict[str, Any] | None = None
-    base: Word | None = None
-    budget_usd: Annotated[float, Meta(ge=0)] | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    timeout: Word | None = None
-    idle: Word | None = None
-    retries: Annotated[int, Meta(ge=0, le=100)] | None = None
-    fallback: Words = ()
-    require_sandbox: Level | None = None
-    read: Words = ()
-    write: Words = ()
-    env: Words = ()
-    net: Word | None = None
-    merge: Literal["never", "auto"] = "never"
-    priority: Priority = 0
 
-    def request(self, repo: str) -> Request:
-        """Return it as the engine takes it; `repo` was looked at."""
-        return Request(
-            prompt=self.task,
-            tasks=self.tasks,
-            repo=repo,
-            agents=self.agents,
-            strategy=self.strategy,
-            review=self.review,
-            flow=self.flow,
-            inputs=self.inputs,
-            type=self.type,
-            files=self.files,
-            checks=self.checks,
-            select=self.select,
-            scorers=self.scorers,
-            judge=self.judge,
-            role=self.role,
-            skills=self.skills,
-            read_only=self.read_only,
-            output=msgspec.json.encode(self.output).decode() if self.output is not None else None,
-            base=self.base,
-            budget_usd=self.budget_usd,
-            max_tokens=self.max_tokens,
-            timeout=self.timeout,
-            idle=self.idle,
-            retries=self.retries,
-            fallback=self.fallback,
-            require=self.require_sandbox,
-            read=self.read,
-            write=self.write,
-            env=self.env,
-            net=self.net,
-            merge=self.merge,
+class Limits:
+    """Fields of a request whose type says too little of what may be sent; all others follow from their type."""
+
+    prompt: Text
+    tasks: Annotated[tuple[Text, ...], Meta(max_length=100)]
+    strategy: RunStrategy | None
+    flow: Text | None
+    inputs: dict[str, Any]
+    output: dict[str, Any] | None
+    budget_usd: Annotated[float, Meta(ge=0)] | None
+    max_tokens: Annotated[int, Meta(ge=1)] | None
+    retries: Annotated[int, Meta(ge=0, le=100)] | None
+    priority: Priority
+
+
+class Bounded:
+    """What may be sent for a type."""
+
+    text: Word
+    optional: Word | None
+    texts: Words
+    table: Annotated[dict[Word, Word], Meta(max_length=100)]
+
+
+LIMITS, BOUNDED = (get_type_hints(each, include_extras=True) for each in (Limits, Bounded))
+BY_TYPE: dict[Any, Any] = {
+    str: BOUNDED["text"],
+    str | None: BOUNDED["optional"],
+    tuple[str, ...]: BOUNDED["texts"],
+    Mapping[str, str]: BOUNDED["table"],
+}
+
+
+def _fields() -> list[tuple[str, Any, Any]]:
+    kinds = get_type_hints(Request)
+    return [
+        (
+            SPOKEN.get(each.name, each.name),
+            LIMITS.get(each.name, BY_TYPE.get(kinds[each.name], kinds[each.name])),
+            "" if each.name == "repo" else _default(each),
         )
+        for each in structs.fields(Request)
+        if each.name not in NOT_BY_HTTP
+    ]
+
+
+def _default(each: structs.FieldInfo) -> Any:  # noqa: ANN401 -- whatever a field holds
+    return each.default if each.default_factory is NODEFAULT else field(default_factory=each.default_factory)
+
+
+if TYPE_CHECKING:
+
+    class Submission(Request, frozen=True):
+        """A request as clients send it; `request_of` makes a request of it."""
+
+else:
+    Submission = defstruct("Submission", _fields(), frozen=True, kw_only=True, forbid_unknown_fields=True)
+    Submission.__doc__ = "A task, or the text of a flow; the names are those of `corral run`."
+
+
+def request_of(wanted: Submission, repo: str) -> Request:
+    """Return what was sent as the engine takes it; `repo` was looked at."""
+    sent: dict[str, Any] = {
+        each.name: getattr(wanted, SPOKEN.get(each.name, each.name))
+        for each in structs.fields(Request)
+        if each.name not in NOT_BY_HTTP
+    }
+    sent["output"] = None if sent["output"] is None else msgspec.json.encode(sent["output"]).decode()
+    sent["repo"] = repo
+    return Request(**sent)
+
+
+def submission(fields: Mapping[str, Any]) -> Submission:
+    """Return what a form sends, checked as a body is."""
+    return msgspec.convert(dict(fields), Submission)
+
+
+class Rename(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Word  #: empty: it has none any more
 
 
 class Steer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from corral.engine.merge import pick_files
 from corral.engine.views.compare import Comparison
 from corral.engine.views.evidence import EvidenceView
 from corral.frontends.web import policy
-from corral.frontends.web.api.bodies import Choice, MergeBody, OfNode, Steer
+from corral.frontends.web.api.bodies import Choice, MergeBody, OfNode, Rename, Steer
 from corral.frontends.web.api.rows import Told
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Lander, Reader, Runner
@@ -74,6 +74,13 @@ def _check_node(site: Site, run: str, node: str | None) -> None:
     known = [each.id for each in site.engine.show(run).nodes]
     if node is not None and node not in known:
         raise NotFound(f"run {run} has no node `{node}`", hint="it has: " + ", ".join(known[:20]))
+
+
+@router.post("/runs/{run}/rename", responses=gives(Run), openapi_extra=takes(Rename))
+async def rename(run: str, request: Request, site: Here, caller: Runner) -> Response:
+    """Give a run a name; an empty one takes it away."""
+    wanted = await body(request, Rename)
+    return answer(site.engine.show(site.engine.control.rename(run, wanted.name, caller.by)))
 
 
 @router.post("/runs/{run}/steer", responses=gives(Told), openapi_extra=takes(Steer))

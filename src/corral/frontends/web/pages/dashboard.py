@@ -10,12 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.engine.budget import money
-from corral.engine.views.history import RunLine
 from corral.frontends.web.app_state import Here, Site
 from corral.frontends.web.auth import Reader
 from corral.frontends.web.pages import frame
 from corral.model import Status
-from corral.model.server import RunFilter
+from corral.model.server import RunFilter, RunSummary
 
 router = APIRouter()
 RUNNING_MOST = 50
@@ -37,7 +36,7 @@ class Today(Struct, frozen=True, kw_only=True):
 class Work(Struct, frozen=True, kw_only=True):
     """What goes on."""
 
-    line: RunLine
+    line: RunSummary
     done: int
     nodes: int
 
@@ -70,7 +69,7 @@ def _values(site: Site) -> dict[str, object]:
     }
 
 
-def _work(site: Site, line: RunLine) -> Work:
+def _work(site: Site, line: RunSummary) -> Work:
     states = site.engine.history.node_states(line.run).values()
     open_states = ("queued", "running", "waiting", "paused")
     return Work(line=line, done=sum(state not in open_states for state in states), nodes=len(states))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.frontends.web.api.bodies import Submission
+from corral.frontends.web.api.bodies import Submission, submission
 from corral.frontends.web.api.runs import enqueue
 from corral.frontends.web.app_state import Here
 from corral.frontends.web.auth import Reader, Runner, form
 from corral.frontends.web.pages import frame
 from corral.frontends.web.problems import Refused
-from corral.model.flow import RunStrategy
+from corral.model.run_labels import read_labels
 
 router = APIRouter()
 
@@ -30,18 +29,27 @@ async def ask(request: Request, site: Here, caller: Reader) -> Response:
 async def submit(request: Request, site: Here, caller: Runner) -> Response:
     """Put it into the queue, and open its screen."""
     given = await form(request)
-    wanted = Submission(
-        task=given.get("task", "").strip(),
-        repo=given.get("repo", "").strip(),
-        agents=tuple(each.strip() for each in given.get("agents", "").split(",") if each.strip()),
-        strategy=cast("RunStrategy | None", given.get("strategy") or None),
-        checks=tuple(each.strip() for each in given.get("checks", "").splitlines() if each.strip()),
-        budget_usd=_amount(given.get("budget", "").strip()),
-        timeout=given.get("timeout", "").strip() or None,
-        merge="auto" if given.get("merge") else "never",
-    )
-    run, _ = await enqueue(site, caller, wanted)
+    fields: dict[str, object] = {
+        "task": given.get("task", "").strip(),
+        "repo": given.get("repo", "").strip(),
+        "name": given.get("name", "").strip() or None,
+        "labels": read_labels([each for each in given.get("labels", "").split() if each]),
+        "agents": [each.strip() for each in given.get("agents", "").split(",") if each.strip()],
+        "strategy": given.get("strategy") or None,
+        "checks": [each.strip() for each in given.get("checks", "").splitlines() if each.strip()],
+        "budget_usd": _amount(given.get("budget", "").strip()),
+        "timeout": given.get("timeout", "").strip() or None,
+        "merge": "auto" if given.get("merge") else "never",
+    }
+    run, _ = await enqueue(site, caller, _submission(fields))
     return frame.go_to(f"/runs/{run}")
+
+
+def _submission(fields: dict[str, object]) -> Submission:
+    try:
+        return submission(fields)
+    except msgspec.ValidationError as error:
+        raise Refused(422, "invalid", str(error), hint="see /api/v1/openapi.json") from error
 
 
 def _amount(text: str) -> float | None:
