@@ -12,7 +12,7 @@ from corral.world.git.merge_commits import Combined
 from corral.world.git.repository import Repository
 
 
-async def find_base(recorder: AttemptEvents, node: Node, host: Host) -> None:
+async def find_base(recorder: AttemptEvents, node: Node, host: Host) -> str | None:
     """Find the commit to start from; what does not go together is left to the agent, with marks in the files."""
     record, heads = recorder.record, recorder.record.heads
     if len(heads) > 1:
@@ -21,7 +21,7 @@ async def find_base(recorder: AttemptEvents, node: Node, host: Host) -> None:
         )
         heads, record.conflicts = (combined.commit or "",), tuple(each.path for each in combined.conflicts)
     record.base = heads[0] if heads else host.plan.base
-    host.base = record.base
+    return record.base
 
 
 async def _combined(recorder: AttemptEvents, node: Node, repository: Repository) -> Combined:

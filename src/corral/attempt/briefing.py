@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from corral.config.paths import person_file
+from corral.machines.machine import Machine
 from corral.model.errors import BadRequest, shortened
 from corral.world import files_without_links
 from corral.world.files_without_links import Linked
-from corral.world.workspace import checkout
 
 BUILT_IN = Path(__file__).parents[1] / "roles"
 MOST_SKILL = 256 << 10
@@ -80,11 +80,11 @@ def offered(named: Sequence[str], repo: Path) -> tuple[Skill, ...]:
     return tuple(found.values())
 
 
-def guide(tree: Path, reads: Sequence[str]) -> str:
+def guide(machine: Machine, workspace: str, reads: Sequence[str]) -> str:
     """Return the AGENTS.md of a workspace for an agent that reads neither it nor a file in its place by itself."""
-    if GUIDE in reads or any((tree / name).is_file() for name in reads):
+    if GUIDE in reads or any(machine.has(workspace, name) for name in reads):
         return ""
-    content = checkout.read_below(tree, GUIDE, MOST_GUIDE) or b""
+    content = machine.read(workspace, GUIDE, MOST_GUIDE) or b""
     return content.decode(errors="replace").strip()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.repositories import repository_of
 from corral.attempt.runner import AttemptRunner
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.toolbox import Toolbox
-from corral.machines.host import Host
+from corral.machines.host import host_of
+from corral.machines.local import LocalMachine
 from corral.model import AttemptRecord, RunPlan
 from corral.model.flow import Node
 
@@ -36,10 +38,10 @@ def here(plan: RunPlan, office: RunContext) -> Place:
     repository = repository_of(plan, store.folder)
 
     def course(record: AttemptRecord, node: Node) -> AttemptRun:
-        host = Host(plan, node.task, repository, store.folder, record.attempt.id)
-        host.base = record.base if record.base is not None else plan.base
+        host = host_of(plan, node.task, repository, store.folder, record)
+        where = AttemptMachine(LocalMachine(host), host)
         recorder = AttemptEvents(record, store, office.listen, node.task)
-        toolbox = Toolbox(office, recorder, node, host)
-        return AttemptRunner(recorder, node, office.dress, host, toolbox)
+        toolbox = Toolbox(office, recorder, node, where)
+        return AttemptRunner(recorder, node, office.dress, where, toolbox)
 
     return course

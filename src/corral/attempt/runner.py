@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from msgspec import UNSET
 
@@ -13,6 +13,7 @@ from corral.attempt import base_commit, briefing, hooks
 from corral.attempt.admission import Admission
 from corral.attempt.affordable_fallback import Dress
 from corral.attempt.agent_questions import Questions
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.file_transport import FileMail
 from corral.attempt.notional import is_notional
@@ -21,9 +22,8 @@ from corral.attempt.proof.evidence import Evidence, Proof
 from corral.attempt.toolbox.toolbox import Toolbox
 from corral.attempt.turns import Scene, Turns
 from corral.attempt.violations import Guard
-from corral.machines import agent_home, collect_work
 from corral.machines import scope as scoping
-from corral.machines.host import AgentListeners, Host
+from corral.machines.host import AgentListeners
 from corral.machines.network import is_open
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model import AttemptRecord, Cost, ErrorClass, Failure, SandboxReport, Tokens
@@ -44,8 +44,6 @@ from corral.world.concurrent import together
 from corral.world.git import merge_commits
 from corral.world.git.limits import OverLimit
 from corral.world.process import Limits
-from corral.world.workspace import checkout
-from corral.world.workspace.checkout import Workspace
 
 NOTHING = Cost(0.0, "fixed")  #: of what did not start
 
@@ -53,20 +51,23 @@ NOTHING = Cost(0.0, "fixed")  #: of what did not start
 class AttemptRunner:
     """Takes one attempt from wherever it stands to its end."""
 
-    def __init__(self, recorder: AttemptEvents, node: Node, dress: Dress, host: Host, toolbox: Toolbox) -> None:
+    def __init__(
+        self, recorder: AttemptEvents, node: Node, dress: Dress, where: AttemptMachine, toolbox: Toolbox
+    ) -> None:
         self.toolbox = toolbox
-        self.recorder, self.node, self.host = recorder, node, host
+        self.recorder, self.node = recorder, node
+        self.machine, self.host = where.machine, where.host
         self.record, self.attempt = recorder.record, recorder.attempt
-        self.folder = Path(self.record.folder)
+        self.workspace = PurePath(self.record.folder).name
         self._hooks: tuple[Hook, ...] = ()
         self._paused = self._by_login = False
         self._collecting = False  #: its work was collected, or that was tried
-        self._admission = Admission(recorder, node, dress, host)
-        self._guard = Guard(recorder, host)
+        self._admission = Admission(recorder, node, dress, self.host)
+        self._guard = Guard(recorder, self.host)
         recorder.purse.asked_nobody = self._asked_nobody
         self._desk = recorder.desk()
         self._questions = Questions(self.recorder, self._desk, node.task.idle_limit_seconds, self)
-        self._turns = Turns(recorder, node, host, toolbox)
+        self._turns = Turns(recorder, node, where, toolbox)
 
     async def carry_out(self) -> None:
         """Work, collect, prove: in whatever phase the record is.
@@ -74,7 +75,7 @@ class AttemptRunner:
         The workspace is removed only when all that was done in it is safe; whatever else happens, it stays.
         """
         try:
-            async with self.host.with_cache(self.folder):
+            async with self.machine.caches(self.workspace):
                 await self._steps()
         except StoreTrouble:
             raise  # nothing can be recorded: all stays as it is for `resume`
@@ -84,11 +85,11 @@ class AttemptRunner:
         finally:
             self.toolbox.children.abandon()  # all are over, unless this process is to leave at once
         if not self.record.kept and not can_continue(self.record):
-            await checkout.remove(self.folder)
+            await self.machine.remove(self.workspace)
 
     async def _steps(self) -> None:
         if self.record.phase != "new":
-            await self.host.fit_again(self.attempt.agent)
+            await self.machine.fit_again(self.attempt.agent)
         if self.record.phase == "working":
             if not self._had_finished():
                 await self._salvage()
@@ -106,7 +107,7 @@ class AttemptRunner:
         record = self.record
         record.started, record.clock = time.time(), clock.reading()
         self.attempt.status, self.attempt.cost = "running", NOTHING  # until its agent starts
-        self.attempt.sandbox = SandboxReport(self.host.level)
+        self.attempt.sandbox = SandboxReport(self.machine.level)
         if self.host.stop.is_set():
             record.outcome = "stopped"
             self.recorder.step("collected")
@@ -119,49 +120,49 @@ class AttemptRunner:
         await hooks.run("before_start", self._hooks, self._about())
         record.resumes = dressed.agent.facts.resumes
         self._confine(dressed)
-        made, guide, told = await self._moved_in(dressed)
+        guide, told = await self._moved_in(dressed)
         self.toolbox.children.go_on()
         letters = self._letterbox(dressed)
         others = letters.words() if letters and not record.continues else ""
         told = "\n\n".join(filter(None, (told, self.toolbox.children.words(), others)))
         told = self._turns.shaped(told, dressed)
-        for note in await self.host.fit(made, self.host.boxes.fitted):
+        for note in await self.machine.fit(self.workspace):
             self.recorder.emit(Noted(note))
         await hooks.run("before_prompt", self._hooks, {**self._about(), "prompt": told})
         self.host.keep("prompt.txt", told)
         record.steers, self.attempt.cost = (), Cost()
         self.recorder.step("working")
-        scene = Scene(made, dressed, self._limits(), self._ears(), guide)
+        scene = Scene(self.workspace, dressed, self._limits(), self._ears(), guide)
         why = await self._worked(scene, self._asked(dressed, told), letters)
-        if self.host.boxes.memory_kills:
-            self.recorder.emit(Noted(f"the kernel ended {self.host.boxes.memory_kills} processes for want of memory"))
+        if killed := self.machine.report.memory_kills:
+            self.recorder.emit(Noted(f"the kernel ended {killed} processes for want of memory"))
         self._take(why)
         self.recorder.step("worked")
 
     def _confine(self, dressed: ResolvedAgent) -> None:
         """Settle what its box will show and let through, and which words must never be told on."""
         fitted = scoping.of_agent(self.host.plan.scopes, self.attempt.agent, self.host.plan.ignore)
-        self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
-        if is_open(self.host.level, fitted.scope.net):
-            self.attempt.sandbox = SandboxReport(self.host.level, net="open")
-        self.host.boxes.fitted = fitted
+        redactor = self._guard.keep_secrets(dressed, fitted.scope.env, self.toolbox.token.reveal())
+        if is_open(self.machine.level, fitted.scope.net):
+            self.attempt.sandbox = SandboxReport(self.machine.level, net="open")
+        self.machine.confine(fitted, redactor)
 
-    async def _moved_in(self, dressed: ResolvedAgent) -> tuple[Workspace, str, str]:
-        """Make its workspace, or take over the one it goes on in; return it, what guides it there and its prompt."""
+    async def _moved_in(self, dressed: ResolvedAgent) -> tuple[str, str]:
+        """Make its workspace, or take over the one it goes on in; return what guides it there, and its prompt."""
         record = self.record
         if record.continues:
-            made, _ = await together(self.host.take_over(self.folder), self._guard.look())
-            return made, "", self._going_on()
-        await base_commit.find_base(self.recorder, self.node, self.host)
+            await together(self.machine.take_over(self.workspace), self._guard.look())
+            return "", self._going_on()
+        base = await base_commit.find_base(self.recorder, self.node, self.host)
+        self.machine.start_from(base)
         if record.candidates:
             others = self.recorder.store.attempts(record.run)
             self.node = self._turns.node = await judge_input.briefed(self.node, self.host, record, others)
-        base = self.host.base
         needs = [base] if base and record.start else []  # its work is bundled from the base on
-        making = self.host.make(self.folder, record.start or base, needs=needs, say=self._say)
-        made, _ = await together(making, self._guard.look())
-        guide = briefing.guide(made.tree, dressed.agent.facts.reads)
-        return made, guide, self._told(guide)
+        making = self.machine.make(self.workspace, record.start or base, needs=needs, say=self._say)
+        await together(making, self._guard.look())
+        guide = briefing.guide(self.machine, self.workspace, dressed.agent.facts.reads)
+        return guide, self._told(guide)
 
     def _asked(self, dressed: ResolvedAgent, told: str) -> AgentTask:
         record = self.record
@@ -186,7 +187,7 @@ class AttemptRunner:
         return prompt.build(self._turns.task, self.record.fed_back, self.record.steers, guide=guide)
 
     def _limits(self) -> Limits:
-        task, scope = self.node.task, self.host.boxes.fitted.scope
+        task, scope = self.node.task, self.machine.fitted.scope
         seconds = min(task.time_limit_seconds, scope.timeout_seconds or task.time_limit_seconds)
         return Limits(timeout_seconds=seconds, idle_seconds=task.idle_limit_seconds)
 
@@ -212,7 +213,7 @@ class AttemptRunner:
         """Return what an agent without MCP is given instead of tools, if there is anybody to write to."""
         if dressed.agent.facts.mcp or self.node.kind == "run" or not self._has_tools():
             return None
-        letterbox = FileMail(self.toolbox, self.host, self.folder)
+        letterbox = FileMail(self.toolbox, self.machine, self.workspace)
         return letterbox if letterbox.words() else None
 
     def _has_tools(self) -> bool:
@@ -221,22 +222,22 @@ class AttemptRunner:
 
     def stop(self) -> None:
         """End it, and keep its work."""
-        self.host.stop.set()
+        self.machine.end()
 
     def pause(self) -> None:
         """End it so that it can be gone on with later: that uses up no try."""
         self._paused = True
-        self.host.stop.set()
+        self.machine.end()
 
     def steer(self, text: str) -> bool:
         """Take in what a person wants besides; return whether the agent is told while it works."""
         self.record.steers = (*self.record.steers, text)
         self.recorder.step(self.record.phase)
-        return self.host.tell(Steer(text))
+        return self.machine.tell(Steer(text))
 
     def answer(self, order: Answer) -> bool:
         """Pass an answer on; return whether the agent waits for it."""
-        return self.host.answer(order)
+        return self.machine.answer(order)
 
     def condense(self, by: str) -> bool:
         """Lead the agent over into a fresh session when its present step is over; return whether it is at work."""
@@ -253,7 +254,7 @@ class AttemptRunner:
     def _hear(self, event: Event) -> None:
         self.recorder.emit(event)
         self._turns.heard(event)
-        self._guard.heard(event, (str(self.folder),))
+        self._guard.heard(event, (self.machine.path_of(self.workspace),))
         if isinstance(event, Asked):
             self._questions.heard(self.recorder.redactor.value(event))
         self._watch_money()
@@ -266,14 +267,15 @@ class AttemptRunner:
 
     def _asked_nobody(self) -> bool:
         """Tell whether no request of its agent can have cost money: none passed by us, and there is no other way."""
-        if self.host.unmetered or self.recorder.purse.requests:
+        report = self.machine.report
+        if report.unmetered or self.recorder.purse.requests:
             return False
-        return self.host.metered or not self._guard.reached_any
+        return report.metered or not self._guard.reached_any
 
     def _watch_money(self) -> None:
         purse = self.recorder.purse
         if purse.over or purse.too_long or purse.count.reason:
-            self.host.stop.set()
+            self.machine.end()
 
     def _take(self, why: str) -> None:
         """Note how the agent's own part ended."""
@@ -281,17 +283,17 @@ class AttemptRunner:
         ended = self.recorder.ended
         if why == "cut" and self.host.stop.is_set():
             why = "stopped"
-        task, guard = self.node.task, self._guard
+        task, guard, report = self.node.task, self._guard, self.machine.report
         answered = bool(self.recorder.purse.count.answered)
         limit = task.idle_limit_seconds if why == "idle" else task.time_limit_seconds
         verdict = judge.of_agent(ended, why, f"{limit:.0f} s", parked=self.record.until is not None)
-        verdict = judge.of_provider(verdict, self.host.unreached)
-        verdict = of_refusals(verdict, guard.refusals, self.host.last_words, reached=guard.reached_any or answered)
+        verdict = judge.of_provider(verdict, report.unreached)
+        verdict = of_refusals(verdict, guard.refusals, report.last_words, reached=guard.reached_any or answered)
         verdict = judge.of_limits(
             verdict,
-            self.host.last_words,
-            killed=self.host.boxes.memory_kills,
-            disk_has_room=self.host.disk_has_room,
+            report.last_words,
+            killed=report.memory_kills,
+            disk_has_room=report.disk_has_room,
         )
         self.attempt.output, verdict = judge.of_output(
             verdict, ended, self.node.output, command=self.node.kind == "run"
@@ -313,7 +315,7 @@ class AttemptRunner:
     async def _collect(self) -> None:
         self._collecting = True
         taken, _ = await together(
-            collect_work.collect(self.host, self.folder, self.node.id, self.record.run), self._guard.compare()
+            self.machine.collect(self.workspace, self.node.id, self.record.run), self._guard.compare()
         )
         if taken.left:
             self._keep_workspace(taken.left)
@@ -330,7 +332,7 @@ class AttemptRunner:
             self.attempt.branch = names.branch(self.record.run, self.node.id, self.attempt.id)
             self.attempt.files_changed = change.files
             self.attempt.insertions, self.attempt.deletions = change.insertions, change.deletions
-            self._guard.violate(self.host.boxes.fitted.outside(change.files))
+            self._guard.violate(self.machine.fitted.outside(change.files))
         self.recorder.step("collected")
 
     def _keep_workspace(self, left: Sequence[str]) -> None:
@@ -339,7 +341,7 @@ class AttemptRunner:
             self._say(f"not collected: {line}")
         self.record.kept = True
         self.attempt.not_collected = self.recorder.redactor.value(tuple(left))
-        self.attempt.workspace = str(self.folder / "work")
+        self.attempt.workspace = f"{self.machine.path_of(self.workspace)}/work"
         self._say(f"its workspace is kept: {self.attempt.workspace}")
 
     async def _prove(self) -> None:
@@ -364,8 +366,7 @@ class AttemptRunner:
             self.attempt.evidence = self.recorder.redactor.value(proof.evidence)
             verdict = judge.of_evidence(verdict, self.attempt, self.host.plan.evidence.require, task, gives_output=fits)
         if verdict.status == "done" and self.node.scorers:
-            place = self.folder.with_name(f"{self.attempt.id}-score")
-            self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, place, self._say)
+            self.attempt.scores = await scoring.score(self.node.scorers, self.host, self.attempt, self._say)
         await self._over(verdict)
 
     def _say(self, text: str) -> None:
@@ -407,7 +408,7 @@ class AttemptRunner:
         # Said before its work is collected: whoever goes on after one more crash must know how it ended.
         lost = Failure("crash", "corral was ended while it worked; its work is kept")
         self.record.outcome, self.attempt.error = "stopped", lost
-        if (self.folder / "work").exists():
+        if self.machine.has(self.workspace):
             await self._collect()
         await self._over(Verdict("stopped", lost))
 
@@ -435,7 +436,7 @@ class AttemptRunner:
         lost = await self._rescue()
         whole = self.record.phase in ("working", "worked")  # nothing of it is collected
         self.record.kept |= whole
-        where = f"{lost}; its workspace is kept: {self.folder}" if whole else ""
+        where = f"{lost}; its workspace is kept: {self.machine.path_of(self.workspace)}" if whole else ""
         kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
         kind = kinds.get(type(error), "crash")
         short = machine_limits.of(error)
@@ -450,7 +451,7 @@ class AttemptRunner:
 
     async def _rescue(self) -> str:
         """Collect what the agent made before something else failed; return why that is not possible."""
-        if self._collecting or self.record.phase not in ("working", "worked") or not (self.folder / "work").exists():
+        if self._collecting or self.record.phase not in ("working", "worked") or not self.machine.has(self.workspace):
             return ""
         try:
             await self._collect()
@@ -469,11 +470,11 @@ class AttemptRunner:
         record.ended = time.time()
         attempt.seconds = clock.seconds_since(record.clock, record.started)
         if record.kept:
-            agent_home.forget_logins(self.host, self.folder)
+            self.machine.forget_logins(self.workspace)
         if attempt.commit and attempt.status == "done":
             record.receipt = receipt.made(self.recorder, self.node.task, self.host, attempt.commit)
             noted = receipt.note(self.host, record.receipt, self._say)
-            await (noted if record.kept else together(noted, checkout.remove(self.folder)))
+            await (noted if record.kept else together(noted, self.machine.remove(self.workspace)))
         reason = verdict.error.message if verdict.error else None
         try:
             moment = "after_done" if attempt.status == "done" else "after_failure"

@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 
 from corral.attempt import model_sizes
 from corral.attempt import summary as summarising
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.toolbox.toolbox import Toolbox
-from corral.machines import agent_home
-from corral.machines.host import AgentListeners, Host
+from corral.machines.host import AgentListeners
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.model.agent_api import AgentTask
 from corral.model.events import CalledTool, Condensed, Ended, Event, Heeded, Noted, Rejected, ToolReturned
@@ -24,7 +24,6 @@ from corral.rules.context.usage import Gauge, window_of
 from corral.rules.flows import output, schemas
 from corral.rules.money import prices
 from corral.world.process import Exit, Limits
-from corral.world.workspace.checkout import Workspace
 
 MOST_SUMMARY = 48_000  #: characters; less where a model's window is small
 SHARE = 0.4  #: characters of a summary for each token of the window: a tenth of it
@@ -38,7 +37,7 @@ ENDED = ("exited", "lingered", "cut")  #: by itself, or because we asked for it
 class Scene(Struct, frozen=True):
     """What stays the same from turn to turn."""
 
-    made: Workspace
+    workspace: str
     dressed: ResolvedAgent
     limits: Limits
     ears: AgentListeners
@@ -48,10 +47,11 @@ class Scene(Struct, frozen=True):
 class Turns:
     """Starts an attempt's agent, and starts it again as long as there is something more to tell it."""
 
-    def __init__(self, recorder: AttemptEvents, node: Node, host: Host, toolbox: Toolbox) -> None:
-        self.recorder, self.node, self.host, self._toolbox = recorder, node, host, toolbox
+    def __init__(self, recorder: AttemptEvents, node: Node, where: AttemptMachine, toolbox: Toolbox) -> None:
+        self.recorder, self.node, self._toolbox = recorder, node, toolbox
+        self._machine, self.host = where.machine, where.host
         self.record, self.attempt = recorder.record, recorder.attempt
-        self._policy = host.plan.condense
+        self._policy = self.host.plan.condense
         self._asked_again = False
         self._condensed = self._shrunk = 0
         self._reason = ""  #: why it is to go on from a summary, once its present step is over
@@ -76,7 +76,7 @@ class Turns:
         if self._policy.at and (facts.keys or facts.login):  # soon the library is asked for its model's window
             asyncio.get_running_loop().run_in_executor(None, prices.load)
         self.recorder.gauge = Gauge(self._policy.at, model_sizes.windows(self._policy.windows), known)
-        ended = await self.host.work(scene.made, scene.dressed, asked, scene.limits, scene.ears)
+        ended = await self._machine.work(scene.workspace, scene.dressed, asked, scene.limits, scene.ears)
         self._toolbox.last_word()
         return ended
 
@@ -180,11 +180,11 @@ class Turns:
         if not self._reason and gauge and gauge.over and self._condensed < self._policy.most:
             self._reason = gauge.words()
         if self._reason and not self._open and (self._ordered or isinstance(event, ToolReturned)):
-            self.host.cut()
+            self._machine.cut()
 
     def condense(self, by: str) -> bool:
         """Lead the agent over when its present step is over; return whether it is at work at all."""
-        if self.record.phase != "working" or not self.host.at_work or self.node.kind != "task":
+        if self.record.phase != "working" or not self._machine.report.at_work or self.node.kind != "task":
             return False
         self._reason, self._ordered = f"asked for by {by}", True
         asyncio.get_running_loop().call_later(CUT_SECONDS, self._cut_now)
@@ -192,12 +192,12 @@ class Turns:
 
     def _cut_now(self) -> None:
         if self._ordered:
-            self.host.cut()
+            self._machine.cut()
 
     async def _from_summary(self, scene: Scene, asked: AgentTask, ended: Ended | None) -> AgentTask | None:
         """Prepare a turn in a fresh session; None where that would not help."""
         reason = self._reason or f"its context became too long: {ended.error.message if ended and ended.error else ''}"
-        facts = summary.gather(self.recorder.story(), str(scene.made.tree))
+        facts = summary.gather(self.recorder.story(), f"{self._machine.path_of(scene.workspace)}/work")
         if not self._worked and not self._ordered:
             if not facts.summaries or self._shrunk == MOST_SHRUNK:
                 return None  # its very first words are too long
@@ -212,7 +212,7 @@ class Turns:
         number = facts.summaries + 1
         place = f"condensed/steps-{number}.md"
         steps = summary.transcript(facts, MOST_TRANSCRIPT).encode(errors="replace")
-        agent_home.put(self.host, scene.made.tree.parent, place, steps)
+        self._machine.put(scene.workspace, place, steps)
         self.host.keep(f"summary-{number}.md", text)
         self._heed()
         self.recorder.emit(Condensed(number, reason[:MOST_REASON], text, by, self.attempt.session))

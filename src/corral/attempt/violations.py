@@ -37,13 +37,14 @@ class Guard:
         self.reached_any = False  #: any host at all
         self.patch: str | None = None  #: where a foreign change of the checkout is kept
 
-    def keep_secrets(self, dressed: ResolvedAgent, names: Sequence[str], token: str) -> None:
+    def keep_secrets(self, dressed: ResolvedAgent, names: Sequence[str], token: str) -> Redactor:
         """From here on nothing that is stored or shown holds a value that was given in confidence."""
         self._needless = dressed.agent.facts.needless_hosts
         of_agent = {*dressed.agent.facts.keys, *dressed.profile.env}
         given = {name: value for name, value in dressed.env.items() if name in of_agent} | likely(dressed.env)
         given |= passed({name: os.environ[name] for name in names if name in os.environ})
-        self._host.redactor = self._recorder.redactor = Redactor({**likely(os.environ), **given, "toolbox": token})
+        self._recorder.redactor = Redactor({**likely(os.environ), **given, "toolbox": token})
+        return self._recorder.redactor
 
     def reached(self, host: str, port: int, allowed: bool, reason: str) -> None:  # noqa: FBT001
         """Take down that it asked for a host."""

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from corral.attempt.repositories import repository_of
 from corral.engine import base_pins
 from corral.machines import collect_work
-from corral.machines.host import Host
+from corral.machines.host import Host, host_of
 from corral.model import OPEN, AttemptRecord, RunRecord
 from corral.model.errors import CorralError
 from corral.rules.text import cleaning as rules
@@ -142,8 +142,7 @@ async def _moves(
 
 async def _save(store: Store, run: RunRecord, record: AttemptRecord, repository: Repository) -> None:
     """Make a last snapshot of a workspace whose work could not be collected."""
-    host = Host(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record.attempt.id)
-    host.base = record.base if record.base is not None else run.plan.base
+    host = host_of(run.plan, run.plan.flow.nodes[0].task, repository, store.folder, record)
     await collect_work.snapshot(host, await host.take_over(Path(record.folder)))
 
 

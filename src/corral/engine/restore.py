@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from msgspec import Struct, structs
 
 from corral.attempt.repositories import repository_of, require
 from corral.config.paths import is_folder
-from corral.machines import collect_work
-from corral.machines.host import Host
+from corral.machines.host import host_of
+from corral.machines.local import LocalMachine
 from corral.model import Attempt
 from corral.model.errors import BadRequest, CorralError
 from corral.rules.text import names as naming
@@ -73,11 +73,12 @@ async def _collect(store: Store, name: str) -> list[Snapshot]:
         return []
     repository = repository_of(run.plan, store.folder)
     setup = structs.replace(run.plan.setup, collect_seconds=max(run.plan.setup.collect_seconds, RESTORE_SECONDS))
-    host = Host(structs.replace(run.plan, setup=setup), run.plan.flow.nodes[0].task, repository, store.folder, name)
-    host.base = record.base if record.base is not None else run.plan.base
+    plan = structs.replace(run.plan, setup=setup)
+    machine = LocalMachine(host_of(plan, plan.flow.nodes[0].task, repository, store.folder, record))
+    workspace = PurePath(record.folder).name
     try:
-        await host.take_over(Path(record.folder))
-        await collect_work.collect(host, Path(record.folder), record.node, run.id)
+        await machine.take_over(workspace)
+        await machine.collect(workspace, record.node, run.id)
     except (CorralError, OSError) as error:
         raise BadRequest(
             f"the work of {name} cannot be collected: {error}", hint=f"its files are in {record.folder}/work"

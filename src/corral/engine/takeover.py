@@ -9,7 +9,7 @@ from pathlib import Path
 from corral.attempt.proof.tree_runs import HOSTS as BESIDE
 from corral.attempt.repositories import repository_of
 from corral.machines import collect_work
-from corral.machines.host import Host
+from corral.machines.host import host_of
 from corral.machines.workspace_host import beside_name
 from corral.model import AttemptRecord, RunPlan
 from corral.world import process_identity
@@ -31,6 +31,5 @@ async def _keep(state: Path, plan: RunPlan, record: AttemptRecord) -> None:
     tree = Path(record.folder) / "work"
     if not tree.is_dir():
         return
-    host = Host(plan, plan.flow.nodes[0].task, repository_of(plan, state), state, record.attempt.id)
-    host.base = record.base if record.base is not None else plan.base
+    host = host_of(plan, plan.flow.nodes[0].task, repository_of(plan, state), state, record)
     await collect_work.before_end(host, checkout.made_before(tree))

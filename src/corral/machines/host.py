@@ -22,7 +22,7 @@ from corral.machines.request_count import RequestCount
 from corral.machines.resolved_agent import ResolvedAgent
 from corral.machines.turn_log import TurnNote
 from corral.machines.workspace_host import WorkspaceHost
-from corral.model import RunPlan, Tokens
+from corral.model import AttemptRecord, RunPlan, Tokens
 from corral.model.agent_api import AgentTask, Answer, Leave, Telling
 from corral.model.events import Event, Noted
 from corral.model.flow import Task
@@ -211,6 +211,13 @@ class Host(WorkspaceHost):
 
     def _leave(self, made: Workspace, left: Leave) -> None:
         workspace.write_below(made.tree, left.path, io.BytesIO(left.content), self.owner, mode=0o644)
+
+
+def host_of(plan: RunPlan, task: Task, repository: Repository, state: Path, record: AttemptRecord) -> Host:
+    """Return the host of an attempt that is stored: its work begins at its own base, else at the run's."""
+    host = Host(plan, task, repository, state, record.attempt.id)
+    host.base = record.base if record.base is not None else plan.base
+    return host
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event) -> None:

@@ -7,11 +7,13 @@ import threading
 import tracemalloc
 from pathlib import Path
 
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.toolbox.context import ChildRuns, RunContext
 from corral.attempt.toolbox.toolbox import Toolbox
 from corral.engine.engine import Engine
 from corral.machines.host import Host
+from corral.machines.local import LocalMachine
 from corral.model import Attempt, AttemptRecord, RunPlan
 from corral.model.flow import Flow, Node, Task
 from corral.store.sqlite.store import Store
@@ -32,7 +34,12 @@ def test_each_takes_little_memory_and_no_thread(tmp_path: Path) -> None:
 
     def toolbox(number: int) -> Toolbox:
         record = AttemptRecord(attempt=Attempt(id=f"r-{number}", agent="x"), run="r", node="main")
-        return Toolbox(office, AttemptEvents(record, store, office.listen, node.task), node, host)
+        return Toolbox(
+            office,
+            AttemptEvents(record, store, office.listen, node.task),
+            node,
+            AttemptMachine(LocalMachine(host), host),
+        )
 
     async def held() -> float:
         threads = threading.active_count()

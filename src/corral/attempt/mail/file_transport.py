@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -13,13 +12,11 @@ from msgspec import Struct
 from corral.attempt.mail.mailbox import Shown
 from corral.attempt.toolbox.results import text_of
 from corral.attempt.toolbox.toolbox import Toolbox
-from corral.machines import agent_home
-from corral.machines.host import Host
+from corral.machines.machine import Machine
 from corral.model import ENCODER
 from corral.model.errors import CorralError
 from corral.rules.context import mail
 from corral.rules.context.mail import LONGEST_LEASE_SECONDS, MOST_BYTES, MOST_TAKEN, Priority
-from corral.world.workspace import checkout, untrusted_files
 
 LOOK_SECONDS = 1.0
 HALF_WRITTEN_SECONDS = 3.0  #: what is no JSON yet may still be written for so long
@@ -45,9 +42,8 @@ class _Draft(Struct, frozen=True, forbid_unknown_fields=True):
 class FileMail:
     """Carries letters between the store and one agent's HOME while it works."""
 
-    def __init__(self, toolbox: Toolbox, host: Host, folder: Path) -> None:
-        self._mail, self._results, self._host, self._folder = toolbox.mail, toolbox.results, host, folder
-        self._home = folder / "home"
+    def __init__(self, toolbox: Toolbox, machine: Machine, workspace: str) -> None:
+        self._mail, self._results, self._machine, self._workspace = toolbox.mail, toolbox.results, machine, workspace
         self._delivered: list[int] = []
         self._shown: set[str] | None = None  # of whose output it has been shown
 
@@ -102,25 +98,24 @@ class FileMail:
         self._delivered.append(letter.id)
 
     def _send(self, *, last: bool) -> None:
-        for name in untrusted_files.left(self._home, OUTBOX, MOST_AT_ONCE):
-            content = checkout.read_below(self._home, f"{OUTBOX}/{name}", MOST_FILE_BYTES) or b""
+        for drop in self._machine.drops(self._workspace, OUTBOX, MOST_AT_ONCE, MOST_FILE_BYTES):
             try:
-                draft = msgspec.json.decode(content, type=_Draft)
+                draft = msgspec.json.decode(drop.content, type=_Draft)
                 self._mail.send(draft.to, draft.text, draft.priority, draft.thread)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-                if not last and untrusted_files.age_seconds(self._home, OUTBOX, name) < HALF_WRITTEN_SECONDS:
+                if not last and drop.age_seconds < HALF_WRITTEN_SECONDS:
                     continue
-                self._refuse(name, f"it is no letter: {error}")
+                self._refuse(drop.name, f"it is no letter: {error}")
             except CorralError as error:
-                self._refuse(name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
-            untrusted_files.take_away(self._home, OUTBOX, name)
+                self._refuse(drop.name, f"{error}" + (f"\nhint: {error.hint}" if error.hint else ""))
+            self._machine.take_drop(self._workspace, OUTBOX, drop.name)
 
     def _refuse(self, name: str, words: str) -> None:
         self._put(f"{REFUSED}/{_plain(name)}.txt", words.encode(errors="replace"))
 
     def _put(self, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):  # it has put something else in the way: its own loss
-            agent_home.put(self._host, self._folder, name, content)
+            self._machine.put(self._workspace, name, content)
 
 
 def _plain(name: str) -> str:

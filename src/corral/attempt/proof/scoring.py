@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -41,9 +40,7 @@ def plug_in(name: str) -> Scorer | None:
     return None
 
 
-async def score(
-    scorers: Sequence[str], host: Host, attempt: Attempt, folder: Path, say: Callable[[str], None]
-) -> dict[str, float]:
+async def score(scorers: Sequence[str], host: Host, attempt: Attempt, say: Callable[[str], None]) -> dict[str, float]:
     """Ask every scorer; one that fails gives no score, and it is told."""
     found: dict[str, float] = {}
     known = {name: plug_in(name) for name in scorers}
@@ -58,6 +55,7 @@ async def score(
             _take(name, value, found, say)
     commands = [name for name, scorer in known.items() if scorer is None]
     if commands and attempt.commit:
+        folder = host.state / "workspaces" / f"{attempt.id}-score"
         for result in await checks.run(host, folder, attempt.commit, commands, lambda _: None):
             value = number(result)
             if value is None:

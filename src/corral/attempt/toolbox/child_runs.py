@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from msgspec import structs
 
 from corral.attempt import briefing
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.run_spending import held_usd
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import text_of
-from corral.machines.host import Host
 from corral.model import OPEN, RunPlan, RunRecord, SlotLimits, winner
 from corral.model.agent_api import AgentTask
 from corral.model.errors import BadRequest
@@ -40,8 +40,9 @@ ENDED = "These that you spawned have ended without a result; spawn what you stil
 class Children:
     """The children of one attempt."""
 
-    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, host: Host) -> None:
-        self._office, self._recorder, self._node, self._host = office, recorder, node, host
+    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, where: AttemptMachine) -> None:
+        self._office, self._recorder, self._node = office, recorder, node
+        self._machine, self._host = where.machine, where.host
         self._run, self._attempt = recorder.record.run, recorder.attempt.id
 
     def spawn(self, asked: SpawnTask) -> str:
@@ -89,7 +90,7 @@ class Children:
         if won:
             output = text_of(won.output)
             if won.commit:  # so that it can be merged or looked at there
-                await self._host.lend(Path(self._recorder.record.folder), won.commit)
+                await self._machine.lend(PurePath(self._recorder.record.folder).name, won.commit)
             told |= {"output": output[:MOST_OUTPUT], "commit": won.commit, "files": won.files_changed}
             told |= {"error": won.error.message} if won.error else {}
         return told

@@ -7,13 +7,13 @@ import secrets
 from functools import lru_cache
 from typing import Any
 
+from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
 from corral.attempt.toolbox.ask_user import AskUser
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import Results
-from corral.machines.host import Host
 from corral.model import ENCODER
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Ended, Reported
@@ -40,12 +40,12 @@ def _server() -> Server:
 class Toolbox:
     """Answers one attempt; whoever holds the token is taken for its agent."""
 
-    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, host: Host) -> None:
-        self._recorder, self._office, self._node, self._host = recorder, office, node, host
+    def __init__(self, office: RunContext, recorder: AttemptEvents, node: Node, where: AttemptMachine) -> None:
+        self._recorder, self._office, self._node, self._machine = recorder, office, node, where.machine
         self.token = Secret(secrets.token_urlsafe(32))
         self.mail = Mailbox(office, recorder)
-        self.results = Results(office, recorder.record, host)
-        self.children = Children(office, recorder, node, host)
+        self.results = Results(office, recorder.record, where.host)
+        self.children = Children(office, recorder, node, where)
         self._asks = AskUser(recorder)
         self._reports = 0
         self.finished = asyncio.Event()  #: its agent has said that it is done
@@ -141,7 +141,7 @@ class Toolbox:
         }
 
     def _finish(self, asked: tools.Finish) -> dict[str, bool]:
-        if self._host.ending:
+        if self._machine.report.ending:
             raise BadRequest("it is too late: this attempt is being ended", hint="what you wrote is kept")
         body = ENCODER.encode(asked.result)
         if len(body) > tools.MOST_RESULT_BYTES:

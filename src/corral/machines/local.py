@@ -1,0 +1,140 @@
+"""The local machine: what an attempt works on unless another is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from corral.machines import agent_home, collect_work
+from corral.machines.host import AgentListeners, Host
+from corral.machines.machine import Drop, WorkReport
+from corral.machines.resolved_agent import ResolvedAgent
+from corral.machines.scope import Fitted
+from corral.model import Level
+from corral.model.agent_api import AgentTask, Answer, Telling
+from corral.rules.text.redact import Redactor
+from corral.world.git.collect import Taken
+from corral.world.process import Exit, Limits
+from corral.world.workspace import checkout, untrusted_files
+
+
+class LocalMachine:
+    """Does the steps of one attempt in this process; a workspace is a folder of the state folder."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def level(self) -> Level:
+        return self._host.level
+
+    @property
+    def fitted(self) -> Fitted:
+        return self._host.boxes.fitted
+
+    def start_from(self, base: str | None) -> None:
+        self._host.base = base
+
+    def confine(self, fitted: Fitted, redactor: Redactor) -> None:
+        self._host.boxes.fitted, self._host.redactor = fitted, redactor
+
+    # --- the workspace
+
+    async def make(
+        self, workspace: str, commit: str | None, *, needs: Sequence[str] = (), say: Callable[[str], None]
+    ) -> None:
+        await self._host.make(self._folder(workspace), commit, needs=needs, say=say)
+
+    async def take_over(self, workspace: str) -> None:
+        await self._host.take_over(self._folder(workspace))
+
+    async def fit(self, workspace: str) -> list[str]:
+        return await self._host.fit(checkout.made_before(self._tree(workspace)), self.fitted)
+
+    async def fit_again(self, agent: str) -> None:
+        await self._host.fit_again(agent)
+
+    def caches(self, workspace: str) -> AbstractAsyncContextManager[None]:
+        return self._host.with_cache(self._folder(workspace))
+
+    async def lend(self, workspace: str, commit: str) -> None:
+        await self._host.lend(self._folder(workspace), commit)
+
+    def has(self, workspace: str, path: str = "") -> bool:
+        tree = self._tree(workspace)
+        return (tree / path).is_file() if path else tree.exists()
+
+    def read(self, workspace: str, path: str, most: int) -> bytes | None:
+        return checkout.read_below(self._tree(workspace), path, most)
+
+    def put(self, workspace: str, path: str, content: bytes) -> None:
+        agent_home.put(self._host, self._folder(workspace), path, content)
+
+    def drops(self, workspace: str, folder: str, most: int, most_bytes: int) -> list[Drop]:
+        home = self._folder(workspace) / "home"
+        return [
+            Drop(
+                name=name,
+                content=checkout.read_below(home, f"{folder}/{name}", most_bytes) or b"",
+                age_seconds=untrusted_files.age_seconds(home, folder, name),
+            )
+            for name in untrusted_files.left(home, folder, most)
+        ]
+
+    def take_drop(self, workspace: str, folder: str, name: str) -> None:
+        untrusted_files.take_away(self._folder(workspace) / "home", folder, name)
+
+    def path_of(self, workspace: str) -> str:
+        return str(self._folder(workspace))
+
+    # --- the agent
+
+    async def work(
+        self, workspace: str, dressed: ResolvedAgent, task: AgentTask, limits: Limits, ears: AgentListeners
+    ) -> Exit:
+        made = checkout.made_before(self._tree(workspace))
+        return await self._host.work(made, dressed, task, limits, ears)
+
+    def tell(self, order: Telling) -> bool:
+        return self._host.tell(order)
+
+    def answer(self, order: Answer) -> bool:
+        return self._host.answer(order)
+
+    def cut(self) -> None:
+        self._host.cut()
+
+    def end(self) -> None:
+        self._host.stop.set()
+
+    @property
+    def report(self) -> WorkReport:
+        host = self._host
+        return WorkReport(
+            at_work=host.at_work,
+            ending=host.ending,
+            metered=host.metered,
+            unmetered=host.unmetered,
+            unreached=host.unreached,
+            last_words=host.last_words,
+            memory_kills=host.boxes.memory_kills,
+            disk_has_room=host.disk_has_room,
+        )
+
+    # --- what it leaves
+
+    async def collect(self, workspace: str, node: str, run: str) -> Taken:
+        return await collect_work.collect(self._host, self._folder(workspace), node, run)
+
+    def forget_logins(self, workspace: str) -> None:
+        agent_home.forget_logins(self._host, self._folder(workspace))
+
+    async def remove(self, workspace: str) -> None:
+        await checkout.remove(self._folder(workspace))
+
+    def _folder(self, workspace: str) -> Path:
+        return self._host.state / "workspaces" / workspace
+
+    def _tree(self, workspace: str) -> Path:
+        return self._folder(workspace) / "work"
