@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from corral.attempt.events import AttemptEvents
 from corral.config.paths import fingerprint
+from corral.machines.host import Host
 from corral.model import ENCODER
 from corral.model.agent_api import Hook
 from corral.model.errors import Blocked, CorralError
+from corral.model.flow import Node
 from corral.world import process
 from corral.world.process import Start
 
@@ -61,3 +64,17 @@ def _python(name: str, moment: str, about: Mapping[str, str | None]) -> None:
         getattr(importlib.import_module(module), function)({"hook": moment, **about})
     except Exception as error:  # whatever a person's function raises is its way of saying no
         raise Blocked(f"the hook `{name}` says no: {error}") from error
+
+
+def about(recorder: AttemptEvents, node: Node, host: Host) -> dict[str, str | None]:
+    """Return what a hook is told."""
+    plan, attempt = host.plan, recorder.attempt
+    return {
+        "run": recorder.record.run,
+        "attempt": attempt.id,
+        "agent": attempt.agent,
+        "model": attempt.model,
+        "type": node.task.type,
+        "repo": plan.repo,
+        "branch": attempt.branch,
+    }

@@ -1,0 +1,108 @@
+"""The end of an attempt: its verdict, receipt and money settled, whatever went wrong before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import UNSET
+
+from corral.attempt import hooks
+from corral.attempt.agent_work import AgentWork
+from corral.attempt.hooks import about
+from corral.attempt.proof import receipt
+from corral.model import Cost, ErrorClass, Failure, Tokens
+from corral.model.errors import Blocked, CorralError, SetupFailed, StoreTrouble
+from corral.model.events import Moved, Noted
+from corral.rules.checks.verdict import Verdict
+from corral.world import clock, machine_limits
+from corral.world.concurrent import together
+from corral.world.git.limits import OverLimit
+
+
+class AttemptEnd:
+    """Ends one attempt; what is not collected yet is rescued first."""
+
+    def __init__(self, work: AgentWork, collect: Callable[[], Awaitable[None]]) -> None:
+        self.work, self._collect = work, collect
+        self.recorder, self.host, self.machine, self.workspace = work.recorder, work.host, work.machine, work.workspace
+        self.record, self.attempt = work.record, work.attempt
+        self.collecting = False  #: its work was collected, or that was tried
+
+    async def fail(self, error: Exception) -> None:
+        """End it as failed; where even that fails, end it with nothing but its error: others go on."""
+        try:
+            await self._fail(error)
+        except StoreTrouble:
+            raise
+        except Exception as again:  # noqa: BLE001 -- one attempt's bad data must not end the whole run
+            attempt, words = self.attempt, f"{type(again).__name__}: {again}"[:500]
+            attempt.status, attempt.error = "failed", Failure("crash", words)
+            attempt.cost, attempt.tokens, attempt.output = Cost(), Tokens(), None
+            self.record.ended, self.record.receipt = time.time(), None
+            with self.recorder.transaction():
+                self.recorder.purse.settle()
+                self.recorder.step("over")
+
+    async def _fail(self, error: Exception) -> None:
+        if "No space left" in str(error):
+            hint = f"make room, then: corral resume {self.record.run}"
+            raise StoreTrouble(f"the disk is full: {error}", hint=hint) from error
+        lost = await self._rescue()
+        whole = self.record.phase in ("working", "worked")  # nothing of it is collected
+        self.record.kept |= whole
+        where = f"{lost}; its workspace is kept: {self.machine.path_of(self.workspace)}" if whole else ""
+        kinds: dict[type, ErrorClass] = {SetupFailed: "check_failed", Blocked: "denied"}
+        kind = kinds.get(type(error), "crash")
+        short = machine_limits.of(error)
+        limit = isinstance(error, OverLimit) or (short and not isinstance(error, SetupFailed))
+        lasting = True if limit else UNSET  # another try would meet it too
+        error = short or error
+        words = str(error) if isinstance(error, CorralError | OSError) else f"{type(error).__name__}: {error}"
+        hint = error.hint if isinstance(error, CorralError) else ""
+        if whole:
+            hint = hint or f"corral restore {self.attempt.id} tries once more to collect it"
+        await self.over(Verdict("failed", Failure(kind, words + where, hint, lasting=lasting)))
+
+    async def _rescue(self) -> str:
+        """Collect what the agent made before something else failed; return why that is not possible."""
+        if self.collecting or self.record.phase not in ("working", "worked") or not self.machine.has(self.workspace):
+            return ""
+        try:
+            await self._collect()
+        except StoreTrouble:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the first failure is the one to report
+            return f"; its work cannot be collected: {error}"
+        return ""
+
+    async def over(self, verdict: Verdict) -> None:
+        record, attempt, clean = self.record, self.attempt, self.recorder.redactor.value
+        if self.work.paused and verdict.status == "stopped":
+            verdict = Verdict("stopped", Failure("crash", "it was paused; its work is kept"))
+        verdict = clean(verdict)
+        attempt.status, attempt.error = verdict.status, verdict.error
+        record.ended = time.time()
+        attempt.seconds = clock.seconds_since(record.clock, record.started)
+        if record.kept:
+            self.machine.forget_logins(self.workspace)
+        if attempt.commit and attempt.status == "done":
+            record.receipt = receipt.made(self.recorder, self.work.node.task, self.host, attempt.commit)
+            noted = receipt.note(self.host, record.receipt, self.work.say)
+            await (noted if record.kept else together(noted, self.machine.remove(self.workspace)))
+        reason = verdict.error.message if verdict.error else None
+        try:
+            moment = "after_done" if attempt.status == "done" else "after_failure"
+            await hooks.run(
+                moment,
+                self.work.hooks,
+                {**about(self.recorder, self.work.node, self.host), "status": attempt.status, "reason": reason},
+            )
+        except Blocked as error:
+            self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
+        with self.recorder.transaction():
+            self.recorder.emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
+            if attempt.cost.usd is None and record.cost_usd is not None:  # a fixed price is owed however it ended
+                attempt.cost = Cost(record.cost_usd, "fixed")
+            self.recorder.purse.settle()
+            self.recorder.step("over")
