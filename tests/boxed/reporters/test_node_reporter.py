@@ -7,6 +7,8 @@ import pytest
 from tests.rig.agents import programs, runners
 from tests.rig.reports import PATH, Ran, observed
 
+pytestmark = pytest.mark.slow  # left out of `make quick`: each starts a test program of Node
+
 CALC = "exports.add = (a, b) => a + b;\n"
 WRONG = "exports.add = (a, b) => a - b;\n"
 NODES = {"20": PATH, "24": f"{programs()}:{PATH}"}

@@ -184,7 +184,7 @@ def test_a_person_is_told_the_numbers() -> None:
         assert part in words
     asked = budget.ask(WHO, "r-1", refusal, 2.0, 100.0)
     assert (asked.default, asked.about, asked.choices[-1]) == ("stop", "budget", "stop")
-    assert budget.amount(asked.choices[0], 9.0) == budget.amount("raise", float(asked.key.split("/")[3]))
+    assert budget.amount(asked.choices[0], 9.0) == budget.amount("raise", budget.offered(asked)) == 2.0
     assert asked.deadline > 100.0
     ceiling = budget.ask(WHO, "r-1", Refusal(Limit(window="ceiling", usd=1), 1, 0, 1), 2.0, 100.0)
     assert "budget set --ceiling" in ceiling.context
