@@ -14,7 +14,7 @@ import pytest
 from corral.model import Level
 from corral.world import process
 from corral.world.process import Limits
-from corral.world.sandbox import hidden_memory, watchdog
+from corral.world.sandbox import hidden_memory, memory_gauge, watchdog
 from corral.world.sandbox.confine import confine
 from corral.world.sandbox.watchdog import Ceiling, DiskUse
 from tests.rig.boxes import box_in
@@ -183,6 +183,14 @@ letter = ctypes.create_string_buffer(b"x", 8200)
 for _ in range(8000):
     queue = libc.msgget(0, 0o1600); libc.msgsnd(queue, letter, 8192, 0o4000); libc.msgsnd(queue, letter, 8192, 0o4000)
 """,
+    "mappings": """
+libc.mmap.restype = ctypes.c_void_p
+place = libc.mmap(None, ctypes.c_size_t(60000 << 12), 0, 0x4022, -1, ctypes.c_size_t(0))
+for number in range(0, 60000, 2):
+    libc.mprotect(ctypes.c_void_p(place + (number << 12)), ctypes.c_size_t(4096), 1)
+for _ in range(10):
+    if not os.fork(): time.sleep(987)
+""",
     "empty files": "for number in range(100_000): os.mkdir(f'/tmp/{number}')",
     "page tables": """
 libc.mmap.restype = ctypes.c_void_p
@@ -253,6 +261,14 @@ def test_much_that_is_open_and_empty_is_no_memory(open_folder: Path) -> None:
         assert not done
 
     asyncio.run(look())
+
+
+def test_descriptors_that_are_too_many_to_look_at_count_as_pipes() -> None:
+    """Else a box with millions of them would keep the gauge busy, and nothing of it would be counted."""
+    with mapper("import os; kept = [os.dup(0) for _ in range(900)]") as pid:
+        few, many = [pid] * 5, [pid] * (memory_gauge.MOST_DESCRIPTORS // 900 + 200)
+        assert asyncio.run(hidden_memory.measure(few)) < 16 << 20
+        assert asyncio.run(hidden_memory.measure(many)) > 1 << 30
 
 
 def test_a_machine_without_memory_ends_a_box_that_may_have_taken_it() -> None:

@@ -1,6 +1,7 @@
-"""Memory of a box that belongs to none of its processes: buffers of sockets, pipes, System V IPC.
+"""Memory of a box that belongs to none of its processes: buffers of sockets, pipes, System V IPC, tables of the kernel.
 
-Usage: python -IS gauge.py PID...: the first process in the box, then all others of it. Prints `NAME BYTES` lines.
+Usage: python -IS gauge.py PID...: the first process in the box, then all others of it. Prints `NAME BYTES` lines, each
+as soon as it is known: what takes long keeps back nothing else.
 It enters the box's namespaces, which only a program with a single thread may do; hence a program of its own.
 """
 
@@ -27,41 +28,65 @@ EVERY_STATE = 0xFFFFFFFF
 DATAGRAMS = 11  #: as many wait at most in one socket (net.unix.max_dgram_qlen, and one more)
 USUAL_BUFFER = 212_992
 USUAL_PIPES, SMALL_PIPE, LARGE_PIPE, LARGE_PIPES = 256, 8192, 65536, 1024
-SEMAPHORE, HEAD, MESSAGE = 64, 256, 48  #: bytes the kernel needs for each
+SEMAPHORE, HEAD, MESSAGE, MAPPING = 64, 256, 48, 200  #: bytes the kernel needs for each
+MOST_DESCRIPTORS = 300_000  #: that are looked at; no honest box has more open, so all others count as pipes
+MOST_MAPPINGS = 5_000_000  #: that are counted: a gigabyte of the kernel's memory
 READ_BYTES = 1 << 16
 
 
-def main(pids: list[int]) -> dict[str, int]:
-    """Measure; what cannot be looked at counts nothing."""
-    sockets, pipes = _descriptors(pids)
+def main(pids: list[int]) -> Generator[tuple[str, int]]:
+    """Measure, the quickest first; what cannot be looked at counts nothing."""
     apart = _enter(pids[0])
-    mine = None if "net" in apart else sockets  # of the machine's own network only what the box has open
-    used = {"unix": _unix(mine), "internet": _internet(mine), "netlink": _netlink(mine)}
-    extra = max(0, pipes - USUAL_PIPES)
-    used["pipes"] = min(extra, LARGE_PIPES) * LARGE_PIPE + max(0, extra - LARGE_PIPES) * SMALL_PIPE
+    opened = None if "net" in apart else _descriptors(pids)
+    mine = opened.sockets if opened else None  # of the machine's own network only what the box has open
+    yield "unix", _unix(mine)
+    yield "internet", _internet(mine)
+    yield "netlink", _netlink(mine)
     if "ipc" in apart:
-        used |= {
-            "shm": sum(int(row[14]) + int(row[15]) for row in _rows("/proc/sysvipc/shm", 16)),
-            "sem": sum(int(row[3]) * SEMAPHORE + HEAD for row in _rows("/proc/sysvipc/sem", 10)),
-            "msg": sum(int(row[3]) + int(row[4]) * MESSAGE + HEAD for row in _rows("/proc/sysvipc/msg", 14)),
-        }
-    return used
+        yield "shm", sum(int(row[14]) + int(row[15]) for row in _rows("/proc/sysvipc/shm", 16))
+        yield "sem", sum(int(row[3]) * SEMAPHORE + HEAD for row in _rows("/proc/sysvipc/sem", 10))
+        yield "msg", sum(int(row[3]) + int(row[4]) * MESSAGE + HEAD for row in _rows("/proc/sysvipc/msg", 14))
+    opened = opened or _descriptors(pids)
+    extra = max(0, opened.pipes - USUAL_PIPES)
+    yield "pipes", min(extra, LARGE_PIPES) * LARGE_PIPE + max(0, extra - LARGE_PIPES) * SMALL_PIPE
+    yield "mappings", _mappings(pids) * MAPPING
 
 
-def _descriptors(pids: list[int]) -> tuple[set[int], int]:
+class _Opened:
+    """What processes have open."""
+
+    def __init__(self) -> None:
+        self.sockets: set[int] = set()
+        self.pipes = 0
+
+
+def _descriptors(pids: list[int]) -> _Opened:
     """Return which sockets processes have open, and how many pipes."""
-    sockets: set[int] = set()
-    pipes: set[str] = set()
+    found, pipes, left = _Opened(), set[str](), MOST_DESCRIPTORS
     for pid in pids:
         with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 -- pathlib would double the start-up
+            names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 -- pathlib would double the start-up
+            found.pipes += max(0, len(names) - left)
+            for name in names[:left]:
                 with contextlib.suppress(OSError):
                     target = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115
                     if target.startswith("socket:["):
-                        sockets.add(int(target[8:-1]))
+                        found.sockets.add(int(target[8:-1]))
                     elif target.startswith("pipe:["):
                         pipes.add(target)
-    return sockets, len(pipes)
+            left -= min(left, len(names))
+    found.pipes += len(pipes)
+    return found
+
+
+def _mappings(pids: list[int]) -> int:
+    """Return how many stretches of memory processes have mapped, also those that hold none."""
+    count = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb", buffering=0) as file:  # noqa: PTH123
+            while count < MOST_MAPPINGS and (part := file.read(READ_BYTES)):
+                count += part.count(b"\n")
+    return count
 
 
 def _enter(pid: int) -> set[str]:
@@ -145,4 +170,6 @@ def _rows(path: str, least: int) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    sys.stdout.writelines(f"{name} {used}\n" for name, used in main([int(word) for word in sys.argv[1:]]).items())
+    for kind, used_bytes in main([int(word) for word in sys.argv[1:]]):
+        sys.stdout.write(f"{kind} {used_bytes}\n")
+        sys.stdout.flush()
