@@ -114,6 +114,24 @@ nodes:
     assert repo.read(commit, "plan.md") == "p"
 
 
+def test_a_nul_byte_in_an_output_is_no_trouble_for_the_next(corral: Corral, repo: Repo) -> None:
+    """No program can be started with one: not an agent, not a command, not git for the words of a commit."""
+    outcome = run_flow(
+        corral,
+        repo,
+        r"""
+nodes:
+  odd: {run: "printf 'a\\000b'; echo 1 > one.txt"}
+  told: {needs: [odd], task: "DO: printf '%s' \"$PROMPT\" > prompt.txt"}
+  command: {needs: [odd], run: "echo '{{odd.output}}' > line.txt"}
+""",
+    )
+    assert outcome.code == 0, outcome
+    shown = nodes(outcome)
+    assert "a\N{REPLACEMENT CHARACTER}b" in repo.read(winner(shown["told"])["commit"], "prompt.txt")
+    assert repo.read(winner(shown["command"])["commit"], "line.txt") == "a\N{REPLACEMENT CHARACTER}b"
+
+
 def test_all_agents_of_a_flow_share_their_first_words(corral: Corral, repo: Repo) -> None:
     """The same words first, in every prompt; what is too long lies whole in their HOME."""
     lines = "".join(f"  line {number} of what holds here\n" for number in range(1000))

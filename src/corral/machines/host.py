@@ -26,6 +26,7 @@ from corral.model import AttemptRecord, RunPlan, Tokens
 from corral.model.agent_api import AgentTask, Answer, Leave, Telling
 from corral.model.events import Event, Noted
 from corral.model.flow import Task
+from corral.rules.text.plain_text import as_plain_text
 from corral.world.git import collect
 from corral.world.git.repository import Repository
 from corral.world.process import Exit, Limits
@@ -78,7 +79,8 @@ class Host(WorkspaceHost):
     ) -> Exit:
         """Run the agent in its box to its end, telling its events as they come."""
         folder, boxed, alone = made.tree.parent, self.level != "none", own_processes(self.level)
-        task = structs.replace(task, workspace=str(made.tree), home=self.boxes.home(made, folder), boxed=boxed)
+        home, words = self.boxes.home(made, folder), as_plain_text(task.prompt)
+        task = structs.replace(task, prompt=words, workspace=str(made.tree), home=home, boxed=boxed)
         dressed, network = await self._connect(dressed, ears)
         task, bridge = _equipped(task, dressed, network, ears.tools)
         command = dressed.agent.start(task)

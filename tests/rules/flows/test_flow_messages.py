@@ -27,6 +27,10 @@ KNOWN = Known(agents=frozenset({"claude", "codex"}), roles=frozenset({"reviewer"
         ("nodes:\n  a: {run: x, repeat: {delay: 5 sec}}", (2, 31), "write it as 5s"),
         ("nodes:\n  a: {run: x, repeat: {until: output = 1}}", (2, 31), "write `==`"),
         ("nodes:\n  a: {task: x, when: b.output.risk = 'low'}", (2, 22), "write `==`"),
+        ("budget: 1e400\nnodes:\n  a: {run: x}", (1, 9), "`budget` is a number"),
+        ("budget: {usd: " + "9" * 400 + "}\nnodes:\n  a: {run: x}", (1, 15), "`usd` is a number"),
+        ('nodes:\n  a: {run: "x\\0y"}', (2, 12), "`run` holds a NUL byte"),
+        ('nodes:\n  a: {task: x, checks: [y, "\\0"]}', (2, 24), "`checks` holds a NUL byte"),
         ("nodes:\n  a-b: {run: x}\n  c: {run: '{{a-c.output}}', needs: [a-b]}", (3, 6), "did you mean `a-b`?"),
     ],
 )

@@ -81,6 +81,8 @@ def checks(flow: Flow, settings: Config, folder: Path, findings: Findings) -> No
 
 
 def _is_there(check: str, settings: Config, folder: Path, searched: str) -> None:
+    if "\0" in check:
+        raise BadRequest("--check holds a NUL byte", hint="it is a shell command, plain text")
     try:
         words = shlex.split(check)
     except ValueError as error:

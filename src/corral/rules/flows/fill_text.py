@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from corral.rules.flows.expressions import Expression, Wrong
+from corral.rules.text.plain_text import as_plain_text
 
 #: The inside holds no further `{{`: a text full of braces that are never closed is read in one pass.
 PLACE = re.compile(r"\{\{((?:(?!\}\}|\{\{).)*)\}\}", re.DOTALL)
@@ -58,4 +59,4 @@ def _places(text: str) -> Iterator[Expression]:
 
 def words(value: Any) -> str:
     """Return a value as it stands in a text."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return as_plain_text(value) if isinstance(value, str) else msgspec.json.encode(value).decode()

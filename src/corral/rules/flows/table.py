@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
@@ -70,11 +72,16 @@ class Table:
         if value is None:
             return None
         if isinstance(value, str):
+            self._refuse_nul(name, value)
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         self.wrong(f"`{name}` is a text", "", name)
         return None
+
+    def _refuse_nul(self, name: str, *texts: str) -> None:
+        if any("\0" in text for text in texts):
+            self.wrong(f"`{name}` holds a NUL byte", "no program takes one", name)
 
     def filled_text(self, name: str) -> str | None:
         text = self.text(name)
@@ -110,6 +117,7 @@ class Table:
         if not all(isinstance(item, str) for item in items):
             self.wrong(f"`{name}` is a text, or a list of texts", "", name)
             return ()
+        self._refuse_nul(name, *items)
         return tuple(cast("list[str]", items))
 
     def filled_texts(self, name: str) -> tuple[str, ...]:
@@ -156,7 +164,9 @@ class Table:
         if value is None:
             return None
         if isinstance(value, int | float) and not isinstance(value, bool) and (above is None or value > above):
-            return float(value)
+            with contextlib.suppress(OverflowError):
+                if math.isfinite(number := float(value)):
+                    return number
         more = "" if above is None else f", more than {above:g}"
         self.wrong(f"`{name}` is a number{more}", "", name)
         return None
