@@ -234,7 +234,7 @@ def most_at_once(events: list[dict[str, Any]]) -> int:
     """Return how many attempts were at work at the same time, by what was logged of them."""
     most, now = 0, 0
     for event in events:
-        if event["type"] == "moved" and event["what"].startswith("attempt "):
+        if event["type"] == "status_changed" and event["kind"] == "attempt":
             now += 1 if event["status"] == "running" else -1
             most = max(most, now)
     assert now == 0

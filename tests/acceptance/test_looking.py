@@ -73,7 +73,7 @@ def test_logs_are_what_the_agent_said_and_what_the_engine_did(corral: Corral, ra
     assert {event["node"] for event in events} <= {"main", None}
     said = next(event for event in events if event["type"] == "said")
     assert (said["text"], said["attempt"]) == ("i made x", ran.attempt["id"])
-    assert events[-1]["type"] == "moved"
+    assert events[-1]["type"] == "status_changed"
     assert events[-1]["status"] == "done"
 
 

@@ -145,7 +145,7 @@ def test_a_dead_run_says_so_and_can_be_stopped_whatever_became_of_its_agent(corr
     agent = corral.agent("mine", "echo half > half.txt; sleep 600")
     with corral.going("run", "t", "--repo", repo.folder, "--agent", agent) as going:
         until(
-            lambda: any(event["type"] == "moved" and event["what"].startswith("attempt") for event in corral.events()),
+            lambda: any(event["type"] == "status_changed" and event["kind"] == "attempt" for event in corral.events()),
             "it works",
         )
         until(lambda: list(corral.home.glob("workspaces/*/work/half.txt")), "it has written")

@@ -44,7 +44,7 @@ def other(corral: Corral, name: str = "other") -> tuple[Corral, Repo]:
 
 def told(corral: Corral) -> list[dict[str, Any]]:
     """Return what the agent told, without when and where."""
-    engine = ("moved", "checked", "noted")
+    engine = ("status_changed", "checked", "noted", "user_asked")
     drop = ("at", "seq", "attempt")
     return [
         {key: value for key, value in event.items() if key not in drop}

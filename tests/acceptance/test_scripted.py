@@ -42,7 +42,7 @@ def test_a_script_is_played_and_told_as_events(corral: Corral) -> None:
     assert attempt["session"]
     events = corral.events()
     assert [event["path"] for event in events if event["type"] == "changed"] == ["new/file.txt", "a.txt", "src/b.txt"]
-    assert {"started", "said", "called_tool", "tool_returned", "spent", "ended", "moved"} <= {
+    assert {"started", "said", "called_tool", "tool_returned", "spent", "ended", "status_changed"} <= {
         event["type"] for event in events
     }
 

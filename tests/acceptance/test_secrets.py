@@ -170,4 +170,4 @@ def test_a_secret_that_is_a_word_of_ours_spoils_nothing(corral: Corral, repo: Re
     corral.env["MY_SECRET"] = value
     outcome = corral.run(repo, "t", "--agent", "mine", "--env", "MY_SECRET", "--check", "true")
     assert outcome.code == 0, outcome
-    assert {"said", "ended", "moved"} <= {event["type"] for event in corral.events()}
+    assert {"said", "ended", "status_changed"} <= {event["type"] for event in corral.events()}

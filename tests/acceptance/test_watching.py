@@ -64,7 +64,7 @@ def test_logs_follow_a_run_and_end_with_it(corral: Corral) -> None:
         assert run.end().code == 0
     assert rest.code == 0
     assert any(event.get("text") == "gone on" for event in rest.json_lines)
-    assert (rest.json_lines[-1]["type"], rest.json_lines[-1]["status"]) == ("moved", "done")
+    assert (rest.json_lines[-1]["type"], rest.json_lines[-1]["status"]) == ("status_changed", "done")
     assert seen + rest.json_lines == corral.events()
 
 

@@ -13,7 +13,7 @@ from corral.attempt.hooks import about
 from corral.attempt.proof import receipt
 from corral.model import Cost, ErrorClass, Failure, Tokens
 from corral.model.errors import Blocked, CorralError, SetupFailed, StoreTrouble
-from corral.model.events import Moved, Noted
+from corral.model.events import Noted, StatusChanged
 from corral.rules.checks.verdict import Verdict
 from corral.world import clock, machine_limits
 from corral.world.concurrent import together
@@ -101,7 +101,7 @@ class AttemptEnd:
         except Blocked as error:
             self.recorder.emit(Noted(str(error)))  # it is over: too late to block anything
         with self.recorder.transaction():
-            self.recorder.emit(Moved(f"attempt {attempt.id}", attempt.status, reason))
+            self.recorder.emit(StatusChanged("attempt", attempt.id, attempt.status, reason))
             if attempt.cost.usd is None and record.cost_usd is not None:  # a fixed price is owed however it ended
                 attempt.cost = Cost(record.cost_usd, "fixed")
             self.recorder.purse.settle()

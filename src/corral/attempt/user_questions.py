@@ -10,7 +10,7 @@ from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import Entry, Question
 from corral.model.errors import CorralError
-from corral.model.events import WAITS_FOR_PERSON, Event, Heard, Listener, Noted
+from corral.model.events import Event, Heard, Listener, Noted, UserAsked
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.interface import Store
@@ -37,8 +37,7 @@ class RunQuestions:
             self._store.inbox.answer_due(time.time())  # it may have been asked, and its time be over
             entry, new = self._store.inbox.ask(question, time.time(), replaces)
             if new:
-                words = f"{WAITS_FOR_PERSON}{entry.text} (corral answer {entry.id} {ways(entry)})"
-                self._note(Noted(words), entry)
+                self._note(UserAsked(entry.id, entry.text, ways(entry)), entry)
         if new:
             task = asyncio.get_running_loop().create_task(self._notify(entry))
             self._telling.add(task)

@@ -9,7 +9,7 @@ from msgspec import structs
 from corral.engine.views import run_document
 from corral.model import OPEN, Run
 from corral.model.errors import BadRequest
-from corral.model.events import Moved
+from corral.model.events import StatusChanged
 from corral.rules.merge import merge
 from corral.store.interface import Store
 
@@ -26,7 +26,7 @@ def choose(store: Store, run: Run, named: str, by: str) -> Run:
         why += f", though it is {attempt.status}"
     with store.transaction():
         store.move_node(run.run, structs.replace(node, winner=attempt.id, why=why))
-        moved = Moved(f"node {node.id}", node.status, f"{attempt.id} {why}")
+        moved = StatusChanged("node", node.id, node.status, f"{attempt.id} {why}")
         store.note(run.run, moved, at=time.time(), node=node.id, attempt=attempt.id)
     store.flush()
     return run_document.build(store, run.run)

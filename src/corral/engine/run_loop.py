@@ -24,7 +24,7 @@ from corral.engine.run_orders import Orders
 from corral.engine.slots import LOOK_AGAIN_SECONDS, Slots
 from corral.model import OPEN, Attempt, AttemptRecord, NodeState, Status
 from corral.model.errors import StoreTrouble, TakenOver
-from corral.model.events import Event, Heard, Listener, Moved, Noted
+from corral.model.events import Event, Heard, Listener, Noted, StatusChanged
 from corral.rules.context import prompt
 from corral.rules.race import second_reader, variation
 from corral.rules.race.contest import Halt
@@ -130,7 +130,7 @@ class RunLoop:
         else:
             self.schedule.hold(node)
             self.store.move_node(self.run, NodeState(id=node, status="paused", reason=f"paused by {by}"))
-            self.note(Moved(f"node {node}", "paused", f"by {by}"), node)
+            self.note(StatusChanged("node", node, "paused", f"by {by}"), node)
         for course in self.courses.values():
             if node is None or course.record.node == node:
                 course.pause()
@@ -310,7 +310,7 @@ class RunLoop:
         self.store.save_attempt(record)
         self._slots.hold(name, action.agent.name)
         self.store.move_node(self.run, NodeState(id=action.node, status="running"))
-        self.note(Moved(f"attempt {name}", "running", f"{action.agent}, try {action.number}"), action.node, name)
+        self.note(StatusChanged("attempt", name, "running", f"{action.agent}, try {action.number}"), action.node, name)
         return record
 
     def _after(self, record: AttemptRecord, before: AttemptRecord, action: Begin) -> None:
@@ -362,7 +362,7 @@ class RunLoop:
             id=action.node, status=action.status, reason=action.reason, winner=action.winner, why=action.why
         )
         self.store.move_node(self.run, state)
-        self.note(Moved(f"node {action.node}", action.status, action.reason or action.why), action.node)
+        self.note(StatusChanged("node", action.node, action.status, action.reason or action.why), action.node)
 
     def _land(self, node: str) -> None:
         self.store.move_node(self.run, NodeState(id=node, status="running"))
@@ -407,7 +407,7 @@ class RunLoop:
             second_reader.lower(record.attempt, action.reason, self.run)
             record.receipt = None  # only work that is done has one
             self.store.save_attempt(record)
-            self.note(Moved(f"attempt {action.attempt}", "failed", action.reason), action.node, action.attempt)
+            self.note(StatusChanged("attempt", action.attempt, "failed", action.reason), action.node, action.attempt)
             self._correct_note(record.attempt)
         self.schedule.look(action.node)
         self._wake.set()
@@ -421,7 +421,7 @@ class RunLoop:
         """Leave the run to a person where nothing goes on before they say how."""
         for node, reason in self._left().items():
             self.store.move_node(self.run, NodeState(id=node, status="waiting", reason=reason))
-            self.note(Moved(f"node {node}", "waiting", reason), node)
+            self.note(StatusChanged("node", node, "waiting", reason), node)
         self._move("waiting", next(iter(self._left().values()), None) or self._gates.words())
 
     def _left(self) -> dict[str, str]:
@@ -432,7 +432,7 @@ class RunLoop:
         over = time.time() if status not in OPEN else None
         with self.store.transaction():
             self.store.move_run(self.run, status, reason, over)
-            self.note(Moved(f"run {self.run}", status, reason))
+            self.note(StatusChanged("run", self.run, status, reason))
 
     async def _remove_leavings(self, records: list[AttemptRecord]) -> None:
         """Remove workspaces of attempts that are over: a crash may have come between the end and the removal."""

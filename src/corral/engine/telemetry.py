@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from corral.attempt.run_events import tell
 from corral.config import loader
 from corral.model import OPEN
-from corral.model.events import Heard, Listener, Moved, Noted
+from corral.model.events import Heard, Listener, Noted, StatusChanged
 from corral.rules.text import telemetry
 from corral.store.interface import Store
 
@@ -27,7 +27,7 @@ class Telemetry:
         tell(self._listen, heard)
         self._send_ended()
         event = heard.event
-        if isinstance(event, Moved) and heard.attempt and event.status not in OPEN:
+        if isinstance(event, StatusChanged) and heard.attempt and event.status not in OPEN:
             self._ended.add(heard.attempt)
 
     def _send_ended(self) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from corral.engine.views import run_document
 from corral.model import Entry, InboxEntry, moment
 from corral.model.errors import BadRequest, NotFound
-from corral.model.events import Moved
+from corral.model.events import StatusChanged
 from corral.model.server import Delivery, Logged, WebhookRecord
 from corral.rules.text import signing
 from corral.store.interface import Store
@@ -167,10 +167,10 @@ class Outgoing:
 
 def _told(store: Store, logged: Logged) -> tuple[str, bytes] | None:
     """Return what there is to tell of an event: that a run has reached a status."""
-    if not logged.stored.body.startswith(b'{"type":"moved"'):
+    if not logged.stored.body.startswith((b'{"type":"status_changed"', b'{"type":"moved"')):
         return None
     event = logged.stored.event()
-    if not isinstance(event, Moved) or event.what != f"run {logged.run}":
+    if not isinstance(event, StatusChanged) or (event.kind, event.id) != ("run", logged.run):
         return None
     kind = f"run.{event.status}"
     data = {"run": logged.run, "status": event.status, "reason": event.reason, "seq": logged.stored.seq}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -168,8 +168,30 @@ class Checked(_Event, frozen=True):
     check: CheckResult
 
 
-class Moved(_Event, frozen=True):
+class StatusChanged(_Event, frozen=True):
     """A run, a node or an attempt reached a status."""
+
+    kind: Literal["run", "node", "attempt"]
+    id: str
+    status: Status
+    reason: str | None = None
+
+
+class UserAsked(_Event, frozen=True):
+    """The user is asked something: it waits in the inbox."""
+
+    entry: str  #: its number there
+    text: str
+    ways: str = ""  #: what may be answered, as one types it: `yes|no`
+
+    @property
+    def words(self) -> str:
+        """The question, and the command that answers it."""
+        return f"{self.text} (corral answer {self.entry} {self.ways})" if self.entry else self.text
+
+
+class Moved(_Event, frozen=True):
+    """`StatusChanged` as stores of before 0.2 hold it; read, never written."""
 
     what: str
     status: Status
@@ -178,7 +200,8 @@ class Moved(_Event, frozen=True):
 
 Event = (
     Started | Said | CalledTool | ToolReturned | Changed | Spent | Filled | Rationed | Asked | Planned | Heeded
-    | Limited | Ended | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | Moved
+    | Limited | Ended | Unparsed | Rejected | Condensed | Noted | Reported | Mailed | Reached | Checked | StatusChanged
+    | UserAsked
 )  # fmt: skip
 
 #: What an agent may tell us; the rest is the engine's own, and no agent's line can forge it.
@@ -187,11 +210,11 @@ AgentEvent = (
     | Limited | Ended | Unparsed
 )  # fmt: skip
 
-#: How the engine begins its words when a person is asked something.
-WAITS_FOR_PERSON = "waits for you: "
+#: How `UserAsked` begins in stores of before 0.2: as words of `Noted`.
+_ASKED_BEFORE = "waits for you: "
 
 #: Events that decide what becomes of an attempt: stored even when an agent floods.
-VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, Moved)
+VITAL = (Started, Spent, Asked, Heeded, Limited, Ended, Rejected, Condensed, Noted, Checked, StatusChanged, UserAsked)
 
 
 class Stored(Struct, frozen=True):
@@ -204,7 +227,7 @@ class Stored(Struct, frozen=True):
     body: bytes
 
     def event(self) -> Event:
-        return DECODER.decode(self.body)
+        return _as_now(DECODER.decode(self.body))
 
 
 class Heard(Struct, frozen=True):
@@ -216,8 +239,19 @@ class Heard(Struct, frozen=True):
     event: Event
 
 
-DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+DECODER: msgspec.json.Decoder[Event | Moved] = msgspec.json.Decoder(Event | Moved)
 AGENT_DECODER: msgspec.json.Decoder[AgentEvent] = msgspec.json.Decoder(AgentEvent)
+
+
+def _as_now(event: Event | Moved) -> Event:
+    """Return an event of an older store as it would be told now."""
+    if isinstance(event, Moved):
+        kind, _, name = event.what.partition(" ")
+        known: Literal["run", "node", "attempt"] = "run" if kind == "run" else "node" if kind == "node" else "attempt"
+        return StatusChanged(known, name, event.status, event.reason)
+    if isinstance(event, Noted) and event.text.startswith(_ASKED_BEFORE):
+        return UserAsked("", event.text.removeprefix(_ASKED_BEFORE))
+    return event
 
 
 Listener = Callable[[Heard], None]  #: hears what happens in a run, in this process

@@ -9,10 +9,10 @@ from corral.model.events import (
     Event,
     Heard,
     Limited,
-    Moved,
-    Noted,
     Said,
     Spent,
+    StatusChanged,
+    UserAsked,
 )
 from corral.model.flow import AgentChoice, Edge, Flow, Node, Task
 from corral.rules.schedule.board import Board, Row
@@ -34,7 +34,7 @@ def heard(board: Board, at: float, event: Event, node: str | None = "b", attempt
 
 def begun(states: dict[str, str] | None = None) -> Board:
     board = Board("r", FLOW, states)  # type: ignore[arg-type]
-    heard(board, 10.0, Moved("attempt r-1", "running", "x, try 1"))
+    heard(board, 10.0, StatusChanged("attempt", "r-1", "running", "x, try 1"))
     return board
 
 
@@ -75,7 +75,7 @@ def test_silence_makes_stale_and_a_word_ends_it() -> None:
 def test_who_waits_is_blocked_until_it_goes_on() -> None:
     for event, why in (
         (Asked("which?"), "waits for an answer: which?"),
-        (Noted("waits for you: which?"), "waits for an answer: which?"),
+        (UserAsked("", "which?"), "waits for an answer: which?"),
         (Limited("no more"), "waits for its quota: no more"),
     ):
         board = begun()
@@ -88,9 +88,9 @@ def test_who_waits_is_blocked_until_it_goes_on() -> None:
 
 def test_a_gate_waits_for_its_answer() -> None:
     board = Board("r", FLOW)
-    heard(board, 1.0, Noted("waits for you: ok?"), "a", None)
+    heard(board, 1.0, UserAsked("", "ok?"), "a", None)
     assert (rows(board)["a"].state, rows(board)["a"].why) == ("waiting", "ok?")
-    heard(board, 2.0, Moved("node a", "done"), "a", None)
+    heard(board, 2.0, StatusChanged("node", "a", "done"), "a", None)
     assert rows(board)["a"].state == "done"
     assert rows(board)["b"].why == "waits for a slot"
 
@@ -101,27 +101,27 @@ def test_money_of_turns_and_tries_adds_up() -> None:
     heard(board, 12.0, Condensed(1, "full", "s", "rules"))
     heard(board, 13.0, Spent(usd=0.25))
     assert board.spent() == 0.75
-    heard(board, 14.0, Moved("attempt r-1", "failed"))
+    heard(board, 14.0, StatusChanged("attempt", "r-1", "failed"))
     assert (rows(board)["b"].usd, rows(board)["b"].seconds) == (0.75, 4.0)
-    heard(board, 15.0, Moved("attempt r-2", "running", "x, try 2"), attempt="r-2")
+    heard(board, 15.0, StatusChanged("attempt", "r-2", "running", "x, try 2"), attempt="r-2")
     heard(board, 16.0, Spent(usd=1.0), attempt="r-2")
     assert board.spent() == 1.75
 
 
 def test_between_two_tries_and_at_the_end() -> None:
     board = begun({"a": "done"})
-    heard(board, 14.0, Moved("attempt r-1", "failed"))
+    heard(board, 14.0, StatusChanged("attempt", "r-1", "failed"))
     assert (rows(board)["b"].state, rows(board)["b"].why) == ("waiting", "waits for its next try")
-    heard(board, 15.0, Moved("node b", "done", "proven"), attempt=None)
+    heard(board, 15.0, StatusChanged("node", "b", "done", "proven"), attempt=None)
     assert (rows(board)["land"].state, rows(board)["land"].why) == ("running", "merges")
 
 
 def test_items_stand_below_their_node_and_children_under_their_run() -> None:
     board = Board("r", FLOW)
-    heard(board, 1.0, Moved("attempt r-1", "running"), "b.0", "r-1")
-    heard(board, 2.0, Moved("attempt r-2", "running"), "b.1", "r-2")
-    heard(board, 3.0, Moved("attempt r-1", "done"), "b.0", "r-1")
-    heard(board, 3.0, Moved("node b.0", "done"), "b.0", None)
+    heard(board, 1.0, StatusChanged("attempt", "r-1", "running"), "b.0", "r-1")
+    heard(board, 2.0, StatusChanged("attempt", "r-2", "running"), "b.1", "r-2")
+    heard(board, 3.0, StatusChanged("attempt", "r-1", "done"), "b.0", "r-1")
+    heard(board, 3.0, StatusChanged("node", "b.0", "done"), "b.0", None)
     board.hear(Heard("c", "main", "c-1", Said("hi")), 4.0)
     assert [row.node for row in board.rows(5.0)] == ["a", "b", "b.0", "b.1", "land", "c:main"]
     assert rows(board)["b"].why == "1 of 2 items so far"

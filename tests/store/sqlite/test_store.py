@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 
 from corral.model import Attempt, AttemptRecord, CheckResult, Failure, RunPlan, RunRecord, Tokens
 from corral.model.errors import BadRequest, StoreTrouble, TakenOver
-from corral.model.events import Asked, CalledTool, Checked, Ended, Event, Moved, Noted, Said, Spent, Started, Unparsed
+from corral.model.events import (
+    Asked,
+    CalledTool,
+    Checked,
+    Ended,
+    Event,
+    Noted,
+    Said,
+    Spent,
+    Started,
+    StatusChanged,
+    Unparsed,
+)
 from corral.model.flow import AgentChoice, Task
 from corral.rules.flows import strategies
 from corral.rules.text import names
@@ -49,7 +61,7 @@ events = st.one_of(
     st.builds(Noted, text),
     st.builds(Ended, ok=st.booleans(), text=text, error=st.none() | st.builds(Failure, st.just("auth"), text, text)),
     st.builds(Checked, st.builds(CheckResult, command=text, exit_code=st.integers(-15, 255), seconds=st.floats(0, 9))),
-    st.builds(Moved, text, st.just("done"), st.none() | text),
+    st.builds(StatusChanged, st.just("node"), text, st.just("done"), st.none() | text),
 )
 
 

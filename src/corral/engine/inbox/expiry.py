@@ -7,7 +7,7 @@ import time
 from corral.engine.merge import expired_conflicts
 from corral.engine.views.run_status import expired_choice
 from corral.model import Entry, RunRecord
-from corral.model.events import Moved
+from corral.model.events import StatusChanged
 from corral.rules.text.questions import no_winner
 from corral.store.interface import Store
 
@@ -34,8 +34,8 @@ def _end_race(store: Store, record: RunRecord, entry: Entry, now: float) -> None
         (node,) = [each for each in store.nodes(record.id) if each.id == entry.node]
         node.status, node.reason = "failed", words
         store.move_node(record.id, node)
-        store.note(record.id, Moved(f"node {node.id}", "failed", words), at=now, node=node.id)
+        store.note(record.id, StatusChanged("node", node.id, "failed", words), at=now, node=node.id)
         store.move_run(record.id, "failed", words, now)
-        store.note(record.id, Moved(f"run {record.id}", "failed", words), at=now)
+        store.note(record.id, StatusChanged("run", record.id, "failed", words), at=now)
         store.inbox.note_outcome(entry.id, f"`{node.id}` has no winner")
     store.flush()

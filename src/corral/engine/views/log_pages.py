@@ -19,13 +19,13 @@ from corral.model.events import (  # fmt: skip
     Heeded,
     Limited,
     Mailed,
-    Moved,
     Planned,
     Rationed,
     Reached,
     Rejected,
     Reported,
     Said,
+    StatusChanged,
     ToolReturned,
     Unparsed,
 )
@@ -126,7 +126,7 @@ def _wrong(event: Event) -> bool:
             return not check.passed
         case Reached(allowed=allowed):
             return not allowed
-        case Moved(status=status):
+        case StatusChanged(status=status):
             return status in ("failed", "timed_out", "over_budget", "limited")
         case _:
             return False

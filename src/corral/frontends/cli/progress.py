@@ -14,7 +14,7 @@ from corral.engine.views import flow_pictures
 from corral.engine.views.flow_pictures import Board
 from corral.frontends.cli import text as words
 from corral.model import Status
-from corral.model.events import Checked, Event, Heard, Mailed, Moved, Noted, Reported
+from corral.model.events import Checked, Event, Heard, Mailed, Noted, Reported, StatusChanged, UserAsked
 from corral.model.flow import Flow
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Plain:
     def hear(self, heard: Heard) -> None:
         board = self.known(heard.run)
         board.hear(heard, time.time())
-        if isinstance(heard.event, Noted | Reported | Mailed | Checked) or (
-            isinstance(heard.event, Moved) and heard.attempt
+        if isinstance(heard.event, Noted | UserAsked | Reported | Mailed | Checked) or (
+            isinstance(heard.event, StatusChanged) and heard.attempt
         ):
             self.say(named(heard, board, headline(heard.event, 300)))
 
@@ -96,7 +96,7 @@ class Silent(Plain):
 
 def named(heard: Heard, board: Board, text: str) -> str:
     """Say whose words these are where there are several nodes."""
-    own = heard.attempt or not isinstance(heard.event, Moved)  # that a node moved names it already
+    own = heard.attempt or not isinstance(heard.event, StatusChanged)  # that a node moved names it already
     return f"{heard.node}: {text}" if text and heard.node and own and board.several else text
 
 

@@ -21,7 +21,19 @@ from corral.frontends.cli import text as words
 from corral.frontends.cli.progress import Plain, headline, named
 from corral.frontends.safe_text import Drawing, visible
 from corral.model import Status
-from corral.model.events import CalledTool, Checked, Event, Heard, Mailed, Moved, Noted, Reported, Said, Spent
+from corral.model.events import (
+    CalledTool,
+    Checked,
+    Event,
+    Heard,
+    Mailed,
+    Noted,
+    Reported,
+    Said,
+    Spent,
+    StatusChanged,
+    UserAsked,
+)
 from corral.model.flow import Flow
 
 if TYPE_CHECKING:
@@ -92,14 +104,16 @@ class Terminal(Plain):
             board.hear(heard, time.time())
             self._ask_money(board, heard)
         text = named(heard, board, headline(event, max(20, self._console.width - 2)))
-        if text and isinstance(event, Said | CalledTool | Noted | Reported | Mailed | Checked | Moved):
+        if text and isinstance(
+            event, Said | CalledTool | Noted | UserAsked | Reported | Mailed | Checked | StatusChanged
+        ):
             with contextlib.suppress(OSError, ValueError):
                 self._console.print(Text(words.one_line(text, max(20, self._console.width - 1)), style=_style(event)))
 
     def _ask_money(self, board: Board, heard: Heard) -> None:
         """Learn what the ledger says: it knows of fixed prices and of what was metered, agents tell of a part only."""
         began = time.monotonic()
-        if self.engine is None or not isinstance(heard.event, Spent | Moved) or began < self._ask_after:
+        if self.engine is None or not isinstance(heard.event, Spent | StatusChanged) or began < self._ask_after:
             return
         self._spent = self.engine.money.spent(board.run)
         if heard.node and not heard.attempt and heard.run == board.run:
@@ -123,4 +137,4 @@ class Terminal(Plain):
 
 
 def _style(event: Event) -> str:
-    return "" if isinstance(event, Said) else "bold" if isinstance(event, Moved) else "dim"
+    return "" if isinstance(event, Said) else "bold" if isinstance(event, StatusChanged) else "dim"

@@ -21,7 +21,6 @@ from corral.model.events import (
     Heeded,
     Limited,
     Mailed,
-    Moved,
     Noted,
     Planned,
     Rationed,
@@ -31,8 +30,10 @@ from corral.model.events import (
     Said,
     Spent,
     Started,
+    StatusChanged,
     ToolReturned,
     Unparsed,
+    UserAsked,
 )
 from corral.model.flow import short
 
@@ -353,8 +354,10 @@ def event_words(event: Event) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- 
         case Checked(check):
             output = "" if check.passed else "".join(f"\n| {line}" for line in check.output.splitlines()[-20:])
             return f"check {check_words(check)}{output}"
-        case Moved(what, state, reason):
-            return f"{what} {state}" + (f": {reason}" if reason else "")
+        case StatusChanged(kind, name, state, reason):
+            return f"{kind} {name} {state}" + (f": {reason}" if reason else "")
+        case UserAsked():
+            return f"(waits for you: {event.words})"
 
 
 def _sandbox(attempt: Attempt) -> str:

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from corral.engine.views.run_document import moment
-from corral.model.events import Heard, Moved
+from corral.model.events import Heard, StatusChanged
 
 attempts = logging.getLogger("corral.attempt")
 FIELDS = ("run", "attempt", "method", "path", "status", "ms", "token", "webhook", "schedule", "trigger")
@@ -52,6 +52,6 @@ def set_up(*, as_json: bool, level: int) -> None:
 
 def heard(what: Heard) -> None:
     """Log how attempts begin and end."""
-    if isinstance(what.event, Moved) and what.attempt:
+    if isinstance(what.event, StatusChanged) and what.attempt:
         reason = f" ({what.event.reason})" if what.event.reason else ""
         attempts.info("%s%s", what.event.status, reason, extra={"run": what.run, "attempt": what.attempt})

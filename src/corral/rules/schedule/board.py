@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from corral.model import OPEN, Status
 from corral.model.events import (
-    WAITS_FOR_PERSON,
     Asked,
     CalledTool,
     Changed,
@@ -20,13 +19,14 @@ from corral.model.events import (
     Filled,
     Heard,
     Limited,
-    Moved,
     Noted,
     Rationed,
     Rejected,
     Reported,
     Said,
     Spent,
+    StatusChanged,
+    UserAsked,
 )
 from corral.model.flow import IDLE_SECONDS, Flow, Node
 from corral.rules.flows.layout import layers
@@ -60,8 +60,8 @@ class Working(Struct, kw_only=True):
 
     def hear(self, event: Event, at: float) -> None:
         self.heard = at
-        if isinstance(event, Noted) and event.text.startswith(WAITS_FOR_PERSON):
-            self.waits = "waits for an answer: " + event.text.removeprefix(WAITS_FOR_PERSON)
+        if isinstance(event, UserAsked):
+            self.waits = f"waits for an answer: {event.words}"
             return
         if isinstance(event, Asked) and not event.answer:
             self.waits = f"waits for an answer: {event.question}"
@@ -147,10 +147,10 @@ class Board:
         self._add(node)
         if heard.attempt is not None:
             self._hear_attempt(node, heard.attempt, heard.event, at)
-        elif isinstance(heard.event, Moved):
+        elif isinstance(heard.event, StatusChanged):
             self._states[node] = (heard.event.status, heard.event.reason or "")
-        elif isinstance(heard.event, Noted) and heard.event.text.startswith(WAITS_FOR_PERSON):
-            self._states[node] = ("waiting", heard.event.text.removeprefix(WAITS_FOR_PERSON))
+        elif isinstance(heard.event, UserAsked):
+            self._states[node] = ("waiting", heard.event.words)
 
     def paid(self, node: str, usd: float) -> None:
         """Take over what a node that is over has cost."""
@@ -169,7 +169,7 @@ class Board:
     # --- what is heard
 
     def _hear_attempt(self, node: str, attempt: str, event: Event, at: float) -> None:
-        moved = event if isinstance(event, Moved) else None
+        moved = event if isinstance(event, StatusChanged) else None
         working = self.working.get(attempt)
         if moved and moved.status != "running":
             if working := self.working.pop(attempt, None):

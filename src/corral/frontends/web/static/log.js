@@ -88,12 +88,14 @@
     mailed: (e) => long("div", "text", `writes to ${e.to}: ${e.text}`),
     reached: (e) => make("div", "text", `${e.allowed ? "reached" : "was refused"} ${e.host}:${e.port}${e.reason ? ": " + e.reason : ""}`),
     moved: (e) => make("div", "text", `${e.what} ${e.status.replace("_", " ")}${e.reason ? ": " + e.reason : ""}`),
+    status_changed: (e) => make("div", "text", `${e.kind} ${e.id} ${e.status.replace("_", " ")}${e.reason ? ": " + e.reason : ""}`),
+    user_asked: (e) => make("div", "text", `waits for you: ${e.text}${e.entry ? ` (corral answer ${e.entry} ${e.ways})` : ""}`),
   };
 
   const wrong = (e) => ["limited", "rejected", "unparsed"].includes(e.type)
     || (e.type === "tool_returned" && e.ok === false) || (e.type === "ended" && !e.ok) || (e.type === "reached" && !e.allowed)
     || (e.type === "checked" && (e.check.exit_code !== 0 || !!e.check.note))
-    || (e.type === "moved" && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
+    || ((e.type === "status_changed" || e.type === "moved") && ["failed", "timed_out", "over_budget", "limited"].includes(e.status));
   const unpriced = (e) => e.type === "spent" && e.usd == null && e.computed_usd == null;
   const KINDS = {
     all: (e) => e.type !== "filled" && e.type !== "rationed" && !unpriced(e),
