@@ -94,10 +94,29 @@ def test_what_was_not_seen_before_is_hinted_at_after(corral: Corral, repo: Repo,
     check = f"TOOL=$(echo {elsewhere.tool}); $TOOL"
     outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--check", check)
     assert outcome.attempt["error"]["class"] == "check_failed", outcome
-    assert "--read PATH" in outcome.attempt["error"]["hint"]
+    assert f"show it with --read {elsewhere.tool}" in outcome.attempt["error"]["hint"]
     corral.agent("other", f"TOOL=$(echo {elsewhere.tool}); $TOOL")
     outcome = corral.run(repo, "t", "--agent", "other", "--retries", "0")
-    assert "--read PATH" in outcome.attempt["error"]["hint"], outcome
+    assert f"show it with --read {elsewhere.tool}" in outcome.attempt["error"]["hint"], outcome
+
+
+def test_what_recipes_and_scripts_start_is_named_when_it_is_missing(
+    corral: Corral, repo: Repo, elsewhere: Elsewhere
+) -> None:
+    """Neither is read before the start; both print the path that the box does not have."""
+    recipe = f"TOOL = {elsewhere.tool}\ntest:\n\t$(TOOL) a\n"
+    script = f"import subprocess\nsubprocess.run(['{elsewhere.tool}'], check=True)\n"
+    repo.commit({"Makefile": recipe, "check.py": script})
+    for check in ("make test", "python3 check.py"):
+        outcome = corral.run(repo, "t", "--agent", "mine", "--retries", "0", "--check", check)
+        error = outcome.attempt["error"]
+        assert error["class"] == "check_failed", outcome
+        assert f"show it with --read {elsewhere.tool}" in error["hint"]
+        shown = corral.run(repo, "t", "--agent", "mine", "--check", check, "--read", str(elsewhere.environment.parent))
+        assert shown.code == 0, shown
+    corral.config('[agents.other]\ncommand = ["python3", "check.py"]')
+    outcome = corral.run(repo, "t", "--agent", "other", "--retries", "0")
+    assert f"show it with --read {elsewhere.tool}" in outcome.attempt["error"]["hint"], outcome
 
 
 @pytest.mark.parametrize(

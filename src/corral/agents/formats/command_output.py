@@ -10,9 +10,10 @@ import msgspec
 
 from corral.agents.formats.printed_json import UNREADABLE, decode_value
 from corral.agents.protocol import Conversation
-from corral.model import NOT_STARTED, NOT_STARTED_HINT, Failure, Tokens
+from corral.model import Failure, Tokens
 from corral.model.agent_api import AgentProfile, End
 from corral.model.events import AgentEvent, Ended, Said, Spent, Unparsed
+from corral.model.missing_programs import hint_for_missing
 from corral.model.numbers import token_count, usd_or_none
 
 MOST_KEPT = 1 << 20  #: of what it printed, as the attempt's output; the raw log has the rest
@@ -221,7 +222,7 @@ def _spent(profile: AgentProfile, cost: object, tokens: object) -> list[AgentEve
 def _crashed(code: int, stderr: str, text: str) -> Ended:
     words = (stderr.strip() or text.strip()).splitlines()
     reason = f": {words[-1][:300]}" if words else ""
-    hint = NOT_STARTED_HINT if code in NOT_STARTED else ""
+    hint = hint_for_missing(code, stderr)
     return Ended(ok=False, text=text, error=Failure("crash", f"it ended with {code}{reason}", hint))
 
 

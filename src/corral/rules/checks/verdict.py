@@ -10,8 +10,6 @@ from msgspec import Struct, structs
 
 from corral.model import (
     GRADES,
-    NOT_STARTED,
-    NOT_STARTED_HINT,
     Attempt,
     CheckResult,
     Failure,
@@ -21,6 +19,7 @@ from corral.model import (
 )
 from corral.model.events import Ended
 from corral.model.flow import Task
+from corral.model.missing_programs import hint_for_missing
 from corral.rules.flows import output
 
 USED_UP: dict[str, Failure] = {
@@ -169,8 +168,8 @@ def of_work(
         check = failed[0]
         words = check.note or f"`{check.command}` ended with {check.exit_code}"
         hint = f"corral logs {attempt.id.partition('-')[0]} shows what it printed"
-        if check.exit_code in NOT_STARTED:
-            hint = f"{NOT_STARTED_HINT}; {hint}"
+        if missing := hint_for_missing(check.exit_code, check.output, attempt.id):
+            hint = f"{missing}; {hint}"
         return Verdict("failed", Failure("check_failed", words, hint))
     if attempt.files_changed and task.read_only:
         return Verdict("failed", Failure("scope_violation", "it changed files although the task is read-only"))
