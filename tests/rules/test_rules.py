@@ -9,7 +9,7 @@ from corral.model.events import Ended
 from corral.model.flow import Task
 from corral.rules.checks import verdict as judge
 from corral.rules.context import prompt
-from corral.rules.schedule import retry
+from corral.rules.schedule import agent_tries as retry
 from corral.rules.text import names
 
 

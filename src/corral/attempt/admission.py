@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from corral.attempt import accounts, affordable_fallback
-from corral.attempt.account_rate_limit import AccountRateLimit
+from corral.attempt import affordable_fallback
 from corral.attempt.affordable_fallback import Dress
 from corral.attempt.budget_terms import Terms
 from corral.attempt.events import AttemptEvents
@@ -19,12 +19,71 @@ from corral.machines.host import Host
 from corral.machines.network import REGISTRIES, is_metered
 from corral.machines.request_count import HINT
 from corral.machines.resolved_agent import ResolvedAgent
-from corral.model import Failure
+from corral.model import AttemptRecord, Failure
 from corral.model.events import Noted
-from corral.model.flow import Node
+from corral.model.flow import Node, known_as
 from corral.model.money import Refusal
 from corral.rules.checks.verdict import Verdict
 from corral.rules.money import limits
+from corral.rules.money.quota_headers import back_at, windows
+from corral.store.interface import Store
+
+
+def free(store: Store, record: AttemptRecord, others: Sequence[str], now: float) -> str | None:
+    """Return the next account of its agent that is not limited, as far as any run knows."""
+    agent = record.attempt.agent
+    met = {
+        each.attempt.account
+        for each in store.attempts(record.run)
+        if (each.node, each.lane, each.attempt.agent) == (record.node, record.lane, agent)
+        and each.attempt.error
+        and each.attempt.error.kind == "rate_limit"
+        and each.until is None  # it did not say until when: not again in this run
+    }
+    able = (name for name in others if name not in met and store.cooldown(known_as(agent, name), now) is None)
+    return next(able, None)
+
+
+def soonest(store: Store, agent: str, names: Sequence[str], now: float) -> float | None:
+    """Return when the first of several accounts that are all limited may be asked again."""
+    found = [store.cooldown(known_as(agent, name), now) for name in names]
+    return min((cooling[0] for cooling in found if cooling), default=None)
+
+
+TOO_MANY, ERRORS = 429, 400
+LEARN_SECONDS = 5.0  #: how windows stand is written down no more often
+
+
+class AccountRateLimit:
+    """Lets requests of one account through: as many a minute as settings allow, whoever makes them."""
+
+    def __init__(self, store: Store, account: str, most: int | None, note: Callable[[str], None]) -> None:
+        self._store, self._account, self._most, self._note = store, account, most, note
+        self._told = False
+        self._learned_at = 0.0
+        self.back_at: float | None = None  #: when it may be asked again, as the last answer said that refused it
+
+    async def enter(self) -> None:
+        """Wait until the last minute has room for one more request."""
+        while self._most is not None and (wait := self._store.accounts.ask(self._account, self._most, time.time())):
+            if not self._told:
+                self._told = True
+                self._note(f"{self._account} may be asked {self._most} times a minute: it waits {wait:.0f} s")
+            await asyncio.sleep(wait)
+
+    def told(self, status: int, fields: Sequence[tuple[str, str]]) -> None:
+        """Learn from an answer how the limits of the account stand."""
+        now = time.time()
+        if status == TOO_MANY:
+            self.back_at = back_at(fields, now)
+        elif status < ERRORS:
+            self.back_at = None
+        if now - self._learned_at < LEARN_SECONDS and status != TOO_MANY:  # what refuses says the most
+            return
+        if found := windows(self._account, fields, now):
+            self._learned_at = now
+            self._store.accounts.see(found)
+
 
 LOOK_SECONDS = 0.1  #: while it waits for others of its run
 LOOK_FAR_SECONDS = 0.4  #: while it waits for attempts of any run
@@ -52,7 +111,7 @@ class Admission:
         self.recorder.back_at = lambda: turnstile.back_at
         self._others = () if self.record.chosen else dressed.others
         cooling = self.recorder.cooldown() if self._others else None
-        other = accounts.free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
+        other = free(self.recorder.store, self.record, self._others, time.time()) if cooling else None
         if cooling and other:
             self.recorder.emit(Noted(f"its account `{dressed.account}` is limited: {cooling[1]}; `{other}` is used"))
             self.attempt.account = other
@@ -64,7 +123,7 @@ class Admission:
         terms = self._terms(dressed)
         self.record.cost_usd = 0.0 if self.node.kind == "run" or self._is_free(dressed) else dressed.profile.cost_usd
         if cooling := self.recorder.cooldown():  # another run found that out: asking again would only cost tries
-            until = accounts.soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
+            until = soonest(self.recorder.store, self.attempt.agent, self._others, time.time())
             self._park(min(until or cooling[0], cooling[0]), cooling[1])
             return False
         refusal = await self._reserved(terms)
@@ -83,9 +142,9 @@ class Admission:
     def elsewhere(self, verdict: Verdict, error: Failure) -> Verdict:
         """Look for another account to go on with where its own is limited; else wait for the first that is back."""
         store, now = self.recorder.store, time.time()
-        if (other := accounts.free(store, self.record, self._others, now)) is None:
+        if (other := free(store, self.record, self._others, now)) is None:
             names = (*self._others, self.attempt.account or "")
-            if self._others and (until := accounts.soonest(store, self.attempt.agent, names, now)):
+            if self._others and (until := soonest(store, self.attempt.agent, names, now)):
                 self.record.until = until
             return verdict
         self.record.elsewhere = other

@@ -2,16 +2,186 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from corral.config import policies
-from corral.config.agents import accounts_of, agents_of, mcp_of
+from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
+from corral.config.keys import COUNTING, POWERFUL
 from corral.config.money import budget_of
 from corral.config.paths import REPOSITORY_FILE, person_file
 from corral.config.scopes import scopes_of
 from corral.config.settings import Config, Notify, Telemetry
-from corral.model.errors import BadRequest
+from corral.model.agent_api import AccountProfile, AgentProfile, McpProfile
+from corral.model.errors import BadRequest, shortened
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PATH = re.compile(r"(?P<method>[A-Z]+) /[!\"$->@-~]*")  #: no `?` and no `#`
+
+Found = tuple[dict[str, AgentProfile], dict[str, str]]  #: the agents, and what is left out -> where it stands
+
+
+#: names that mean something else where an agent is asked for
+RESERVED = {
+    "auto": "`--agent auto` has corral choose one",
+    "shell": "it runs the commands of flows",
+}
+
+
+class _Layer(NamedTuple):
+    """What one file says of an agent."""
+
+    file: SettingsFile
+    table: dict[str, Any]
+
+
+def agents_of(mine: SettingsFile, theirs: SettingsFile, *, trusted: bool) -> Found:
+    """Put together what both files say of each agent."""
+    for file in (mine, theirs):
+        _refuse_names(file)
+    own = cast("dict[str, dict[str, Any]]", mine.table("agents"))
+    layers = {name: [_Layer(mine, table)] for name, table in own.items()}
+    untrusted: dict[str, str] = {}
+    for name, table in cast("dict[str, dict[str, Any]]", theirs.table("agents")).items():
+        # `like` starts nothing new, but could hand the variables of an agent of the person's to another program.
+        powerful = any(key in table for key in POWERFUL) or ("like" in table and name in own)
+        powerful = powerful or _lowers_cost(table, _before(name, table, own))
+        if not trusted and table == own.get(name):
+            continue  # it says nothing new, and what it starts is the person's
+        if not trusted and powerful:
+            untrusted[f"agents.{name}"] = theirs.where("agents", name)
+        else:
+            layers.setdefault(name, []).append(_Layer(theirs, table))
+    found: dict[str, AgentProfile] = {}
+    for name, said in layers.items():
+        known = _like(said)
+        if known and f"agents.{known}" in untrusted:
+            untrusted.setdefault(f"agents.{name}", untrusted[f"agents.{known}"])
+        elif known and _like(layers.get(known, [])):
+            raise BadRequest(
+                f"{said[-1].file.where('agents', name, 'like')}: `{known}` is itself like another agent",
+                hint="name that one",
+            )
+        else:
+            found[name] = _profile(name, [*layers.get(known or "", []), *said])
+    return found, untrusted
+
+
+def _before(name: str, theirs: Mapping[str, Any], own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what the user's own file says of an agent that a repository's file speaks of."""
+    mine = own.get(name, {})
+    known = mine.get("like", theirs.get("like"))
+    return {**own.get(known, {}), **mine} if isinstance(known, str) else mine
+
+
+def _lowers_cost(theirs: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether a repository's table could make attempts count for less: a fixed price replaces the meter.
+
+    It may raise a price that the user has set, and give one to a plain program, which costs nothing otherwise.
+    """
+    if any(key in theirs for key in COUNTING):
+        return True
+    if "cost_usd" not in theirs:
+        return False
+    price, known = theirs["cost_usd"], before.get("cost_usd")
+    if known is None:
+        costs = before.get("output") in ("claude", "acp") or any(before.get(key) for key in ("hosts", "cost", "tokens"))
+        return "command" not in before or costs
+    return not (isinstance(price, int | float) and isinstance(known, int | float) and price >= known)
+
+
+def _refuse_names(file: SettingsFile) -> None:
+    """Refuse tables that nobody could ever ask for by name."""
+    for name in file.table("agents"):
+        where = file.where("agents", name)
+        if name in RESERVED:
+            raise BadRequest(
+                f"{where}: no agent can be called `{name}`: {RESERVED[name]}", hint="give yours another name"
+            )
+        if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]{1,100}", name):
+            raise BadRequest(
+                f"{where}: `{shortened(name)}` cannot be the name of an agent", hint="at most 100 characters, in a line"
+            )
+
+
+def _like(said: Sequence[_Layer]) -> str | None:
+    named = [layer.table["like"] for layer in said if "like" in layer.table]
+    return named[-1] if named and isinstance(named[-1], str) else None
+
+
+def _profile(name: str, said: Sequence[_Layer]) -> AgentProfile:
+    """Make one of what was said of an agent, later words before earlier ones."""
+    file = said[-1].file
+    merged = {key: value for layer in said for key, value in layer.table.items() if key != "scope"}
+    if any(layer.table.get("permissions") == "ask" for layer in said):
+        merged["permissions"] = "ask"  # whoever wants a person to be asked is not overruled
+    rates = [layer.table["requests_per_minute"] for layer in said if "requests_per_minute" in layer.table]
+    if rates and all(isinstance(rate, int) for rate in rates):
+        merged["requests_per_minute"] = min(rates)
+    # A relative path means the folder of the file that names it, not of one that only adds a price.
+    paths = ("program", "command", "model") if name == "scripted" else ("program", "command")
+    naming = [layer.file for layer in said if any(key in layer.table for key in paths)]
+    folder = (naming or [file])[-1].path.parent
+    profile = convert({**merged, "folder": str(folder)}, AgentProfile, file, f"agents.{name}")
+    if profile.cost_usd is not None and not 0 <= profile.cost_usd < float("inf"):
+        raise BadRequest(f"{file.where('agents', name, 'cost_usd')}: a price is 0 or more")
+    if profile.requests_per_minute is not None and profile.requests_per_minute < 1:
+        raise BadRequest(f"{file.where('agents', name, 'requests_per_minute')}: it is 1 or more")
+    _check_paths(profile, file.where("agents", name, "paths"))
+    for key in ("errors", "authenticate"):
+        if key in merged and not profile.command:
+            raise BadRequest(f"{file.where('agents', name, key)}: `{key}` is for an agent with a `command`")
+    if wrong := wrong_with(profile.errors):
+        raise BadRequest(f"{file.where('agents', name, 'errors')}: {wrong[0]}", hint=wrong[1])
+    if any("like" in layer.table and "command" in layer.table for layer in said):
+        raise BadRequest(f"{file.where('agents', name, 'like')}: an agent has either `like` or `command`")
+    return profile
+
+
+def _check_paths(profile: AgentProfile, where: str) -> None:
+    for word in profile.paths:
+        found = PATH.fullmatch(word)
+        if not found or found["method"] not in METHODS:
+            hint = 'a method and a path below its base URL, without a query: paths = ["GET /v1/files"]'
+            raise BadRequest(f"{where}: `{word}` is no method and path", hint=hint)
+
+
+def accounts_of(file: SettingsFile, agents: Mapping[str, AgentProfile]) -> dict[str, AccountProfile]:
+    found: dict[str, AccountProfile] = {}
+    for name, table in file.table("accounts").items():
+        where = file.where("accounts", name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}", name):
+            raise BadRequest(f"{where}: `{name}` is no name for an account", hint="letters, digits, . - _")
+        if "agent" not in table:
+            raise BadRequest(f"{where}: [accounts.{name}] names no agent", hint='agent = "claude"')
+        found[name] = convert({**table, "base": str(file.path.parent)}, AccountProfile, file, f"accounts.{name}")
+        if not (found[name].folder or found[name].key_env):
+            hint = 'folder = "~/.claude-work", or key_env = "WORK_KEY": a variable that holds its key'
+            raise BadRequest(f"{where}: [accounts.{name}] has neither a folder nor a key", hint=hint)
+    for name, profile in agents.items():
+        if profile.account is not None and profile.account not in found:
+            known = ", ".join(found) or "none"
+            raise BadRequest(
+                f"[agents.{name}] account: no account is called `{profile.account}`", hint=f"known: {known}"
+            )
+    return found
+
+
+def mcp_of(file: SettingsFile) -> dict[str, McpProfile]:
+    found: dict[str, McpProfile] = {}
+    for name, table in file.table("mcp").items():
+        profile = convert({**table, "folder": str(file.path.parent)}, McpProfile, file, f"mcp.{name}")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+            raise BadRequest(
+                f"{file.where('mcp', name)}: `{name}` is no name for a server", hint="letters, digits, - _"
+            )
+        if not profile.command:
+            raise BadRequest(f"{file.where('mcp', name)}: [mcp.{name}] has no command", hint='command = ["program"]')
+        found[name] = profile
+    return found
 
 
 def load(repo: Path | None, *, trusted: str | None = None) -> Config:

@@ -3,26 +3,77 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import time
 from functools import lru_cache
 from typing import Any
 
 from corral.attempt.attempt_machine import AttemptMachine
 from corral.attempt.events import AttemptEvents
 from corral.attempt.mail.mailbox import Mailbox
-from corral.attempt.toolbox.ask_user import AskUser
 from corral.attempt.toolbox.child_runs import Children
 from corral.attempt.toolbox.context import RunContext
 from corral.attempt.toolbox.results import Results
-from corral.model import ENCODER
+from corral.model import ENCODER, Entry, Question
 from corral.model.errors import BadRequest, CorralError
 from corral.model.events import Ended, Reported
 from corral.model.flow import Node
 from corral.rules.context import mcp, tools
 from corral.rules.context.mcp import Answer, Call, Server
+from corral.rules.context.tools import AskPerson
 from corral.rules.flows import output
 from corral.version import __version__
 from corral.world.proxy.secret import Secret
+
+MOST_QUESTIONS = 20  #: of one attempt
+
+
+class AskUser:
+    """What one attempt has asked."""
+
+    def __init__(self, recorder: AttemptEvents) -> None:
+        self._record, self._recorder = recorder.record, recorder
+        self._desk = recorder.desk()
+        self._entries: dict[str, Entry] = {}
+
+    async def ask(self, asked: AskPerson) -> dict[str, Any]:
+        """Ask, and wait a little for the answer."""
+        if len(self._entries) >= MOST_QUESTIONS:
+            raise BadRequest(f"{MOST_QUESTIONS} questions are the most", hint="decide it yourself")
+        attempt = self._record.attempt.id
+        entry = self._desk.ask(
+            Question(
+                key=f"{attempt}/toolbox/{len(self._entries) + 1}",
+                run=self._record.run,
+                node=self._record.node,
+                attempt=attempt,
+                kind="question",
+                about="question",
+                text=self._recorder.redactor.text(asked.question),
+                context=f"asked by {self._record.attempt.agent}; if nobody answers: {asked.default or 'nothing'}",
+                choices=(),
+                default=asked.default,
+                deadline=time.time() + 60 * asked.deadline_minutes,
+            )
+        )
+        self._entries[entry.id] = entry
+        return await self.answer(entry.id, asked.wait_seconds)
+
+    async def answer(self, ask: str, wait_seconds: float) -> dict[str, Any]:
+        """Tell what the person has answered so far."""
+        entry = self._entries.get(ask)
+        if entry is None:
+            raise BadRequest(f"you have asked nothing called `{ask[:80]}`", hint="ask_person returns its name")
+        if entry.open:
+            held = self._recorder.held_by(entry) if wait_seconds else contextlib.nullcontext()
+            with contextlib.suppress(TimeoutError), held:
+                async with asyncio.timeout(wait_seconds):
+                    entry = self._entries[ask] = await self._desk.answer(entry)
+        if entry.open:
+            return {"ask": ask, "answered": False, "hint": "go on with other work, and call read_answer later"}
+        return {"ask": ask, "answered": True, "answer": entry.answer, "by": entry.answered_by}
+
 
 MOST_REPORTS = 2000  #: of one attempt
 INSTRUCTIONS = (

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self, cast
 
@@ -15,8 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from corral.engine.views.flow_pictures import Board
-from corral.frontends.cli import live
+from corral.engine.views.flow_pictures import SIGNS, Board, Row, Working
 from corral.frontends.cli import text as words
 from corral.frontends.cli.progress import Plain, headline, named
 from corral.frontends.safe_text import Drawing, visible
@@ -35,6 +35,85 @@ from corral.model.events import (
     UserAsked,
 )
 from corral.model.flow import Flow
+
+MOODS = {"at work": ">", "stale": "!", "blocked": "?"}
+STYLES = {
+    "done": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "stale": "yellow",
+    "blocked": "yellow",
+    "waiting": "yellow",
+    "at work": "cyan",
+    "running": "cyan",
+}
+#: Where lines are fewer than nodes, these come first.
+ORDER = ("blocked", "stale", "at work", "running", "waiting", "failed", "timed_out")
+ALWAYS = ("done", "at work", "waiting")
+LEAST_LINES = 4
+
+
+def view(board: Board, now: float, size: tuple[int, int], spent: float, seconds: float) -> list[tuple[str, str]]:
+    """Return lines and their styles, within so many columns and lines; the last one is the summary."""
+    width, height = size
+    rows = board.rows(now)
+    room = max(LEAST_LINES, height) - 1
+    shown, left = _choose(rows, room)
+    longest = max((len(row.node) for row in shown), default=0)
+    lines = [(_line(row, min(longest, width // 3), now), STYLES.get(row.state, "dim")) for row in shown]
+    if left:
+        lines.append((f"      and {len(left)} more: {_count(left)}", "dim"))
+    lines.append((f"{_count(rows, ALWAYS)}  ${spent:.2f}  {words.seconds(seconds)}", "bold"))
+    return [(words.cut(text, width), style) for text, style in lines]
+
+
+def _choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
+    """Return what is shown and what is only counted: all in the order of the graph, or what matters first."""
+    if len(rows) <= room:
+        return rows, []
+    places = {state: place for place, state in enumerate(ORDER)}
+    ranked = sorted(rows, key=lambda row: places.get(row.state, len(ORDER)))
+    return ranked[: room - 1], ranked[room - 1 :]
+
+
+def _count(rows: Sequence[Row], always: Sequence[str] = ()) -> str:
+    """Sum up: done, at work, waiting, and whatever else there is; `always` these, be it 0."""
+    names = {"running": "at work", "queued": "to come", "waiting": "waiting"}
+    found = Counter(names.get(row.state, row.state) for row in rows)
+    first = ("done", "at work", "stale", "blocked", "waiting", "to come")
+    order = [*first, *sorted(state for state in found if state not in first)]
+    return ", ".join(f"{found[state]} {state}" for state in order if found[state] or state in always)
+
+
+def _line(row: Row, wide: int, now: float) -> str:
+    sign = MOODS.get(row.state) or SIGNS.get(row.state, ".")
+    head = f"{row.layer:>3} {sign} {words.one_line(row.node, wide):<{wide}}  "
+    if row.working:
+        return head + _work(row.working, row, now)
+    parts = [row.state, "" if row.seconds is None else words.seconds(row.seconds), _usd(row.usd)]
+    return head + "  ".join(filter(None, [*parts, row.why]))
+
+
+def _work(working: Working, row: Row, now: float) -> str:
+    count = len(working.files)
+    doing = working.waits or working.doing
+    if row.state == "stale":
+        limit = words.seconds(working.idle_seconds)
+        doing = f"silent for {words.seconds(working.silent(now))} of {limit}: {doing}"
+    parts = [
+        row.state,
+        working.who,
+        words.seconds(max(0.0, now - working.started)),
+        _usd(working.usd),
+        f"{count} file{'' if count == 1 else 's'}" if count else "",
+        doing,
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def _usd(value: float | None) -> str:
+    return f"${value:.2f}" if value else ""
+
 
 if TYPE_CHECKING:
     from corral.engine.engine import Engine
@@ -129,7 +208,7 @@ class Terminal(Plain):
         with self._lock:
             size = (self._console.width - 1, self._console.height * 2 // 3)
             spent = max(self._spent, self.board.spent())
-            lines = live.view(self.board, now, size, spent, now - self.began)
+            lines = view(self.board, now, size, spent, now - self.began)
         drawn = Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in lines))
         took = time.monotonic() - began
         self._drawn = (began + SHARE * took, drawn)  # a graph of thousands is drawn less often

@@ -11,24 +11,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
+from corral.frontends.web import api as api_files
 from corral.frontends.web import bodies, error_responses, login
-from corral.frontends.web.api import (
-    automation,
-    conflicts,
-    events,
-    flows,
-    inbox,
-    machine,
-    money,
-    queue,
-    run_actions,
-    runs,
-    tokens,
-    webhooks,
-)
+from corral.frontends.web.api import machine
 from corral.frontends.web.app_state import Site
 from corral.frontends.web.guard import Guard
 from corral.frontends.web.mcp import PATH, McpMount
+from corral.frontends.web.route_files import routers
 from corral.version import __version__
 
 STATIC = Path(__file__).parent / "static"
@@ -62,21 +51,8 @@ def create(site: Site, mcp: McpMount) -> FastAPI:
 def api() -> APIRouter:
     """Return the routes of the API."""
     whole = APIRouter(prefix="/api/v1", responses=bodies.PROBLEMS)
-    for part in (
-        runs,
-        events,
-        run_actions,
-        conflicts,
-        flows,
-        inbox,
-        queue,
-        money,
-        machine,
-        automation,
-        webhooks,
-        tokens,
-    ):
-        whole.include_router(part.router)
+    for part in routers(api_files.__name__, api_files.__path__):
+        whole.include_router(part)
     return whole
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import structs
@@ -13,8 +13,40 @@ from corral.rules.context import handoff
 from corral.rules.flows import fill_text
 from corral.rules.flows.names import Results
 from corral.rules.race import llm_judge
-from corral.rules.schedule import lineage, reduce
+from corral.rules.schedule import reduce
 from corral.rules.schedule.actions import Settle
+
+Result = Callable[[str], AttemptRecord | None]
+
+
+def before(node: str, nodes: Mapping[str, Node], members: Mapping[str, Sequence[str]], result: Result) -> list[str]:
+    """Return the nodes with a result that come right before this one, in the order in which they are needed.
+
+    A gate, a merge, a join or a node that was skipped has none: what comes before it counts instead.
+    """
+    found: dict[str, None] = {}
+    seen = {node}
+    steps = [edge.node for edge in reversed(nodes[node].needs)]
+    while steps:
+        name = steps.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in members:
+            steps += reversed(members[name])
+        elif result(name):
+            found[name] = None
+        elif name in nodes:
+            steps += [edge.node for edge in reversed(nodes[name].needs)]
+    return list(found)
+
+
+def heads(records: Sequence[AttemptRecord], base: str | None) -> tuple[str, ...]:
+    """Return the commits to start from, each once; where work was done, where all began tells nothing."""
+    commits = dict.fromkeys(record.attempt.commit or record.base for record in records)
+    found = tuple(commit for commit in commits if commit)
+    return tuple(commit for commit in found if commit != base) or found[:1]
+
 
 MOST_COMBINATION = 200  #: characters
 End = Settle | NodeState  #: of a node: as it was decided, or as it was stored
@@ -83,7 +115,7 @@ class Progress:
 
     def heads(self, name: str, base: str | None) -> tuple[str, ...]:
         """Return the commits a node starts from; none: where the run began."""
-        return lineage.heads(self._before(name), base)
+        return heads(self._before(name), base)
 
     def proofs(self, name: str) -> tuple[str, ...]:
         """Return the checks that hold for what comes before a node."""
@@ -94,7 +126,7 @@ class Progress:
 
     def _names_before(self, name: str) -> list[str]:
         group = self.items[name][0] if name in self.items else name
-        return lineage.before(group, self.nodes, self.members, self._last_of)
+        return before(group, self.nodes, self.members, self._last_of)
 
     def _last_of(self, name: str) -> AttemptRecord | None:
         """Return the attempt that stands for a node that has ended: its winner, or else its last."""

@@ -16,10 +16,76 @@ from corral.model import Level
 from corral.model.errors import CorralError
 from corral.world.process import Owner, Start
 from corral.world.process_identity import Leftover
-from corral.world.sandbox import cgroup, container, inner_options, seatbelt
+from corral.world.sandbox import cgroup, container, seatbelt
 from corral.world.sandbox.launchers import inner, launcher
 from corral.world.sandbox.listening_sockets import Listeners, OnThisMachine
-from corral.world.sandbox.profile import HOME, Box, build
+from corral.world.sandbox.profile import HOME, SCRATCH, Box, build
+from corral.world.sandbox.program_files import ETC, SYSTEM, authorities, outermost
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+
+
+def limits(box: Box, *, processes: bool) -> list[str]:
+    """Return the limits that the kernel keeps for each process; the number of them only where they are its own."""
+    asked = {
+        "-n": box.processes if processes else None,
+        "-f": box.file_mb and box.file_mb << 20,
+        "-d": box.memory_mb and box.memory_mb << 20,
+        "-t": box.cpu_seconds,
+        "-o": box.nofile,
+    }
+    return [word for name, value in asked.items() if value for word in (name, str(value))]
+
+
+def in_box(box: Box, control: int | None, *, grouped: bool) -> list[str]:
+    """Return the arguments for a box with a root of its own: all in it may be read, little may be written."""
+    words = [*limits(box, processes=True), *_counted(box, grouped=grouped)]
+    for port in box.listeners:
+        words += ["-l", str(port)]
+    if control is not None:
+        words += ["-c", str(control)]
+    writable = [HOME, *SCRATCH, "/dev", "/proc", str(box.workspace), *map(str, box.writable)]
+    return [*words, "-r", "/", *_each("-w", writable), "--"]
+
+
+def by_landlock(box: Box, scratch: Path, *, own_user: bool) -> list[str]:
+    """Return the arguments where Landlock alone holds: each path that may be read or written by its own name."""
+    etc = [Path("/etc", name) for name in (*ETC, "passwd", "group")]
+    system = [*map(Path, SYSTEM), *etc, Path("/proc"), Path("/dev")]
+    readable = [*system, *box.readable, *_named(box), *authorities(box.env)]
+    devices = [Path("/dev", name) for name in DEVICES]
+    writable = [*devices, box.workspace, box.home, scratch, *box.writable]
+    words = [*limits(box, processes=own_user), *_counted(box, grouped=False)]
+    words += _each("-r", [str(path) for path in outermost(readable) if _opens(path)])
+    words += _each("-w", [str(path) for path in writable if _opens(path)])
+    if box.own_network:
+        words += ["-i", *_each("-p", [str(port) for port in box.listeners])]
+    return [*words, "--"]
+
+
+def _named(box: Box) -> list[Path]:
+    """Return what the scope lets it read elsewhere; nothing with a hidden part: Landlock cannot except that."""
+    hidden = [mask.path for mask in box.masks if mask.mode == "hidden"]
+    readable = [mask.path for mask in box.masks if mask.mode == "readonly"]
+    return [
+        path
+        for path in readable
+        if not path.is_relative_to(box.workspace) and not any(each.is_relative_to(path) for each in hidden)
+    ]
+
+
+def _counted(box: Box, *, grouped: bool) -> list[str]:
+    """Return the option by which all memory can be counted from outside; a control group counts it by itself."""
+    return ["-m"] if box.memory_mb and not grouped else []
+
+
+def _opens(path: Path) -> bool:
+    return os.access(path, os.F_OK)
+
+
+def _each(option: str, values: list[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
 
 #: Users of agents when corral is root: far above any real one, or below 65536 where a container maps no more.
 FIRST_UID, UIDS = 1_879_048_192, 1_000_000
@@ -104,7 +170,7 @@ def _by_bubblewrap(argv: Sequence[str], box: Box, tag: str, *, grouped: bool) ->
         argv=[
             *launcher(), "-p", str(os.getpid()), *steps, "--",
             shutil.which("bwrap") or "bwrap", "--args", str(arguments), "--info-fd", str(tells), "--",
-            *first, *inner_options.in_box(box, control, grouped=grouped), *argv,
+            *first, *in_box(box, control, grouped=grouped), *argv,
         ],
         env=ENVIRONMENT,
         pass_fds=(arguments, tells, *([control] if control is not None else [])),
@@ -128,7 +194,7 @@ def _by_container(argv: Sequence[str], box: Box, tag: str) -> Confined:
     owner = agent_owner(tag)
     uid, gid = (owner.uid, owner.gid) if owner else (os.getuid(), os.getgid())
     _, first = inner(boxed=True)
-    inside_it = [*first, *inner_options.in_box(box, None, grouped=True), *argv]
+    inside_it = [*first, *in_box(box, None, grouped=True), *argv]
     made = container.command(run, box, inside_it, uid=uid, gid=gid, tag=tag)
     # The program needs to find its own settings; all else of its environment is the box's.
     env = {**{name: os.environ[name] for name in container.OWN if name in os.environ}, **ENVIRONMENT, **box.env}
@@ -155,7 +221,7 @@ def _in_the_open(argv: Sequence[str], box: Box, level: Level, tag: str) -> Confi
         if box.readonly or box.hidden:
             raise CorralError("at level landlock no part of a workspace can be read-only or hidden")
         _, first = inner(boxed=False)
-        first = [*first, *inner_options.by_landlock(box, scratch, own_user=owner is not None)]
+        first = [*first, *by_landlock(box, scratch, own_user=owner is not None)]
     elif level == "seatbelt":
         first = ["/usr/bin/sandbox-exec", "-p", seatbelt.profile(box, scratch)]
     left, leaves = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

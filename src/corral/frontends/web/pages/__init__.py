@@ -2,22 +2,8 @@
 
 from fastapi import APIRouter
 
-from corral.frontends.web.pages import (
-    agents,
-    compare,
-    conflicts,
-    cost,
-    dashboard,
-    diff,
-    flows,
-    inbox,
-    merge,
-    new,
-    run,
-    runs,
-    settings,
-)
+from corral.frontends.web.route_files import routers
 
 router = APIRouter(include_in_schema=False)
-for screen in (dashboard, runs, run, new, inbox, cost, flows, agents, settings, diff, compare, merge, conflicts):
-    router.include_router(screen.router)
+for screen in routers(__name__, __path__):
+    router.include_router(screen)
