@@ -19,6 +19,12 @@ def better(report: dict[str, dict[str, str]]) -> list[str]:
     return LEVELS[: LEVELS.index(report["sandbox"]["level"])]
 
 
+def sandbox(report: dict[str, list[dict[str, str]]]) -> str:
+    """Return what was found about the box."""
+    (part,) = [part for part in report["parts"] if part["name"] == "sandbox"]
+    return part["found"]
+
+
 def test_for_each_better_level_it_says_why_not_and_what_helps(person: Person) -> None:
     person.agent("mine", "true")
     report = person("doctor", "--json").json
@@ -31,6 +37,20 @@ def test_for_each_better_level_it_says_why_not_and_what_helps(person: Person) ->
         assert each["remedy"]
         assert f"not {each['level']}: {each['reason']}\n" in told
         assert f"fix: {each['remedy']}\n" in told
+
+
+def test_at_strict_it_says_what_memory_is_not_held_and_at_full_it_does_not(person: Person, corral: Corral) -> None:
+    person.agent("mine", "true")
+    report = person("doctor", "--json").json
+    assert report["sandbox"]["level"] == "strict"
+    counted = "memory of a box is counted twice a second, not limited by the kernel"
+    not_counted = "small kernel objects (file locks, epoll entries, open files) are not counted: docs/security.md"
+    for told in (sandbox(report), " ".join(person("doctor").out.split())):
+        assert counted in told
+        assert not_counted in told
+    best = corral("doctor", "--json").json
+    assert best["sandbox"]["level"] == "full"
+    assert "counted" not in sandbox(best)
 
 
 def test_without_bubblewrap_one_command_helps_and_nothing_is_ready(corral: Corral) -> None:

@@ -212,7 +212,7 @@ def _sandbox(held: Held) -> Part:
     if ok and held.level not in ("full", "container"):
         found += (
             "; memory of a box is counted twice a second, not limited by the kernel;"
-            " small kernel objects (file locks, epoll entries) are not counted: docs/security.md"
+            " small kernel objects (file locks, epoll entries, open files) are not counted: docs/security.md"
         )
     if ok:
         return Part(name="sandbox", ok=True, found=found)
