@@ -72,6 +72,9 @@ ODD = {
     # settings
     "filter-sleeps": "printf '[filter \"f\"]\\n\\tclean = sleep 600\\n' >> ~/.gitconfig; echo '* filter=f' > .gitattributes",
     "hooks": "git config --global core.hooksPath /tmp/hooks; mkdir -p /tmp/hooks; printf '#!/bin/sh\\nsleep 600' > /tmp/hooks/pre-commit; chmod +x /tmp/hooks/pre-commit",
+    "encoding": "echo '* text working-tree-encoding=UTF-16' > .gitattributes",
+    "encoding-unknown": "echo '*.txt working-tree-encoding=NONSENSE' > .gitattributes; rm -f .git/index",
+    "encoding-and-pipe": "echo '* working-tree-encoding=UTF-16' > .gitattributes; rm -f .git/HEAD; mkfifo .git/HEAD",
     # amounts
     "many-folders": "seq 20000 | sed 's,.*,m/&,' | xargs mkdir -p",
     "sparse-file": "truncate -s 25G sparse.bin",

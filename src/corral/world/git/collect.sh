@@ -27,6 +27,12 @@ add_rest() {
     chmod -R u+rwX . 2>/dev/null
     rm -rf .git/index && { git read-tree HEAD || git read-tree --empty; } 2>/dev/null || return 1
     said=$(git add -A --ignore-errors 2>&1) && return 0
+    case $said in *"fatal: "*encod*) # rules of the agent's that its files do not fit: they are kept as they are
+        echo "the encodings that its .gitattributes names: files are stored as they are" >>"$out/left"
+        rm -rf .git/info/attributes && mkdir -p .git/info && echo '* !working-tree-encoding' >.git/info/attributes
+        said=$(git add -A --ignore-errors 2>&1) && return 0
+        ;;
+    esac
     case $said in *"fatal: "*) case $said in *"adding files failed"*) ;; *) return 1 ;; esac ;; esac
     leave "^error: "
 }

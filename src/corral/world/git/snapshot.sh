@@ -9,7 +9,20 @@ git() {
 }
 rm -f "$place/git/"*.lock "$place/git/refs/heads/snapshot.lock" "$place/snapshot.bundle.lock" # of one that was ended
 rm -f "$place/snapshot.bundle"
-git add --all --ignore-errors 2>/dev/null # a file that vanishes meanwhile is no reason to lose the others
+add() { git add --all --ignore-errors 2>&1; } # a file that vanishes meanwhile is no reason to lose the others
+rules="$place/git/info/attributes"
+said=$(add)
+case $said in *"fatal: "*encod*) # rules of the agent's that its files do not fit: they are kept as they are
+    mkdir -p "$place/git/info" && echo '* !working-tree-encoding' >"$rules"
+    said=$(add)
+    rm -f "$rules"
+    ;;
+esac
+case ${said##*fatal: } in "$said" | "adding files failed"*) ;; *) # nothing was added: this is not what is there
+    echo "$said" >&2
+    exit 3
+    ;;
+esac
 tree=$(git write-tree) || exit 3
 last=$(cat "$place/last" 2>/dev/null || git rev-parse ${base:+"$base^{tree}"} 2>/dev/null)
 [ "$tree" = "$last" ] && exit 0
