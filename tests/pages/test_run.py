@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from corral.store.records import Child, Letter
-from corral.store.sqlite.children import Lineage
-from corral.store.sqlite.mail import Mail
+from corral.store.sqlite.families import Lineage, Mail
 from corral.store.sqlite.store import Store
 from tests.rig.browser import Eyes, examine
 from tests.rig.repository import Repo

@@ -17,7 +17,7 @@ from corral.model import CheckResult, Seen
 from corral.rules.checks import added_files, results
 from corral.rules.checks.results import junit
 from corral.world.process import Limits
-from corral.world.workspace import checkout, touched_files
+from corral.world.workspace import checkout, left_files
 from corral.world.workspace.checkout import Workspace
 
 MOST_SHOWN = 8000
@@ -49,15 +49,15 @@ async def observe(
         names = await _files(host, commit)
         if lay is not None:
             names += await lay(made)
-        before = await asyncio.to_thread(touched_files.marks, made.tree, names)
-        listed = await asyncio.to_thread(touched_files.listed, made.tree, added_files.is_output_folder)
+        before = await asyncio.to_thread(left_files.marks, made.tree, names)
+        listed = await asyncio.to_thread(left_files.listed, made.tree, added_files.is_output_folder)
         ignored = (checkout.read_below(made.tree, ".gitignore", MOST_SHOWN) or b"").decode(errors="replace")
         for place, check in enumerate(checks, 1):
             seen = await _check(host, made, folder, check, f"{folder.name.rpartition('-')[2]}-{place}")
-            after = await asyncio.to_thread(touched_files.marks, made.tree, names)
-            there = await asyncio.to_thread(touched_files.listed, made.tree, added_files.is_output_folder)
+            after = await asyncio.to_thread(left_files.marks, made.tree, names)
+            there = await asyncio.to_thread(left_files.listed, made.tree, added_files.is_output_folder)
             added = added_files.telling(there - listed, ignored)
-            found.append(structs.replace(seen, touched=touched_files.between(before, after), added=added))
+            found.append(structs.replace(seen, touched=left_files.between(before, after), added=added))
             before, listed = after, there
             told(found[-1].result)
     finally:

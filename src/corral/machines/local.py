@@ -16,7 +16,7 @@ from corral.model.agent_api import AgentTask, Answer, Telling
 from corral.rules.text.redact import Redactor
 from corral.world.git.collect import Taken
 from corral.world.process import Exit, Limits
-from corral.world.workspace import checkout, untrusted_files
+from corral.world.workspace import checkout, left_files
 
 
 class LocalMachine:
@@ -77,13 +77,13 @@ class LocalMachine:
             Drop(
                 name=name,
                 content=checkout.read_below(home, f"{folder}/{name}", most_bytes) or b"",
-                age_seconds=untrusted_files.age_seconds(home, folder, name),
+                age_seconds=left_files.age_seconds(home, folder, name),
             )
-            for name in untrusted_files.left(home, folder, most)
+            for name in left_files.left(home, folder, most)
         ]
 
     def take_drop(self, workspace: str, folder: str, name: str) -> None:
-        untrusted_files.take_away(self._folder(workspace) / "home", folder, name)
+        left_files.take_away(self._folder(workspace) / "home", folder, name)
 
     def path_of(self, workspace: str) -> str:
         return str(self._folder(workspace))

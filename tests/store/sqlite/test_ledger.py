@@ -15,7 +15,7 @@ from corral.model import Attempt, AttemptRecord, Cost, RunPlan, RunRecord, Token
 from corral.model.flow import Flow
 from corral.model.money import Bound, Limit, Line
 from corral.store.records import Child
-from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.families import Lineage
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 from corral.world import process_identity
@@ -316,7 +316,7 @@ from corral.model import Attempt, Cost
 from corral.model.money import Bound, Limit, Line
 from corral.world import process_identity
 from corral.store.records import Child
-from corral.store.sqlite.children import Lineage
+from corral.store.sqlite.families import Lineage
 from corral.store.sqlite.ledger import Ledger
 from corral.store.sqlite.store import Store
 folder, number, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

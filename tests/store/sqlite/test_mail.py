@@ -9,7 +9,7 @@ from corral.model import Attempt, AttemptRecord
 from corral.model.errors import BadRequest
 from corral.rules.context import mail as rules
 from corral.store.records import Letter, Reader
-from corral.store.sqlite.mail import Mail
+from corral.store.sqlite.families import Mail
 from corral.store.sqlite.store import Store
 
 WRITER, READER = "r-1", Reader("r", "build", "r-2")

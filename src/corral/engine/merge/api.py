@@ -19,7 +19,7 @@ from corral.rules.merge import merge as rules
 
 if TYPE_CHECKING:
     from corral.engine.merge.merger import Merger
-    from corral.engine.merge.undo_preview import Undoing
+    from corral.engine.merge.undo import Undoing
     from corral.model.events import Listener
 
 Sink = Callable[[bytes], object]
@@ -114,9 +114,9 @@ class Merges:
 
     async def undo_preview(self, run: str) -> Undoing | None:
         """Return what an undo of a run's last merge would take back."""
-        from corral.engine.merge import undo_preview  # noqa: PLC0415
+        from corral.engine.merge import undo  # noqa: PLC0415
 
-        return await undo_preview.undoing(self._context.store, run)
+        return await undo.undoing(self._context.store, run)
 
     def target(self, run: str) -> str | None:
         """Return the branch that a run is to be merged into."""

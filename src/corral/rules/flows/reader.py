@@ -26,7 +26,7 @@ from corral.model.flow import (
     Task,
     TaskType,
 )
-from corral.rules.flows import context, fill_text, items, short_schema, validate
+from corral.rules.flows import fill_text, items, names, short_schema, validate
 from corral.rules.flows.table import Mistakes, Table
 from corral.rules.flows.tree import Mistake, Position, Spot, Unreadable, read
 
@@ -118,7 +118,7 @@ class _Reader:
             parallel=top.whole("parallel", least=1),
         )
         validate.check(flow, self._prefix, places, self._views, self._mistakes)
-        return structs.replace(flow, nodes=tuple(context.told(nodes, self._context(top), self._prefix)))
+        return structs.replace(flow, nodes=tuple(names.told(nodes, self._context(top), self._prefix)))
 
     def _refuse_dropped(self, top: Table) -> None:
         """Refuse what a nested flow cannot have of its own: its nodes become nodes of the flow around it."""

@@ -11,19 +11,16 @@ from corral.model import ENCODER, AttemptRecord, NodeState, Order, RunPlan, RunR
 from corral.model.errors import BadRequest, NotFound
 from corral.model.server import RunFilter
 from corral.store.records import LEASE_AHEAD_SECONDS, LEASE_SECONDS, RunLine
-from corral.store.sqlite.accounts import SqliteAccounts
-from corral.store.sqlite.agent_history import SqliteHistory
-from corral.store.sqlite.automation import SqliteAutomation
-from corral.store.sqlite.children import Lineage
 from corral.store.sqlite.database import Database
+from corral.store.sqlite.families import Lineage, Mail
+from corral.store.sqlite.history import SqliteAccounts, SqliteHistory
 from corral.store.sqlite.inbox import SqliteInbox
 from corral.store.sqlite.ledger import Ledger
-from corral.store.sqlite.mail import Mail
 from corral.store.sqlite.merges import SqliteMerges
 from corral.store.sqlite.pages import SqlitePages, run_seconds
 from corral.store.sqlite.run_queue import SqliteQueue
+from corral.store.sqlite.server import SqliteAutomation, SqliteTokens
 from corral.store.sqlite.slots import SqliteSlots
-from corral.store.sqlite.tokens import SqliteTokens
 from corral.world import clock, process_identity
 
 _DECODE_ATTEMPT = msgspec.json.Decoder(AttemptRecord)
