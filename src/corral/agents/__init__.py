@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import structs
 
-from corral.agents import (
-    acp,
-    aider,
-    api,
-    auto_claude,
-    claude,
-    codex,
-    command,
-    copilot,
-    gemini,
-    ollama,
-    opencode,
-    pi,
-    qwen,
-    replay,
-    scripted,
-    shell,
-)
+from corral.agents import acp, claude, command, replay, shell
 from corral.agents.formats import error_patterns
 from corral.agents.protocol import Agent
 from corral.model.agent_api import AgentProfile
@@ -36,27 +21,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "find", "names"]
 
-BUILT_IN: dict[str, Callable[[AgentProfile], Agent]] = {
-    "aider": aider.Aider,
-    "anthropic": api.Anthropic,
-    "auto-claude": auto_claude.AutoClaude,
-    "claude": claude.Claude,
-    "codex": codex.Codex,
-    "copilot": copilot.Copilot,
-    "gemini": gemini.Gemini,
-    "google": api.Google,
-    "ollama": ollama.Ollama,
-    "openai": api.OpenAI,
-    "opencode": opencode.OpenCode,
-    "pi": pi.Pi,
-    "qwen": qwen.Qwen,
-    "replay": lambda profile: replay.Replay(profile, lambda name, given: find(name, {name: given})),
-    "scripted": scripted.Scripted,
-}
+Maker = Callable[[AgentProfile], Agent]
+
+
+def _built_in() -> dict[str, Maker]:
+    """Read the files of this folder: each says by which names its agents are asked for."""
+    found: dict[str, Maker] = {
+        "replay": lambda profile: replay.Replay(profile, lambda name, given: find(name, {name: given}))
+    }
+    for each in pkgutil.iter_modules(__path__, f"{__name__}."):
+        found |= cast("dict[str, Maker]", getattr(importlib.import_module(each.name), "AGENTS", {}))
+    return dict(sorted(found.items()))
 
 
 #: The agent of ours that asks the same models, without their own program.
 MODELS_OF = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+
+
+BUILT_IN = _built_in()
 
 
 def names(profiles: Mapping[str, AgentProfile]) -> list[str]:

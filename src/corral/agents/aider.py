@@ -134,3 +134,6 @@ def _number(digits: str | None, unit: str | None) -> float:
         return round(float((digits or "0").replace(",", "")) * {"k": 1000, "M": 1_000_000}.get(unit or "", 1), 3)
     except ValueError:
         return 0.0
+
+
+AGENTS = {"aider": Aider}  #: by the names they are asked for

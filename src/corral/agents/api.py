@@ -54,3 +54,6 @@ _GOOGLE = _facts(
     "https://generativelanguage.googleapis.com",
     "gemini-2.5-flash",
 )
+
+
+AGENTS = {"anthropic": Anthropic, "google": Google, "openai": OpenAI}  #: by the names they are asked for

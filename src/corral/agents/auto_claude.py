@@ -242,3 +242,6 @@ def _plan(content: bytes) -> _Plan | None:
         return msgspec.json.decode(content, type=_Plan)
     except UNREADABLE:
         return None
+
+
+AGENTS = {"auto-claude": AutoClaude}  #: by the names they are asked for

@@ -163,3 +163,6 @@ def reader() -> StreamJson:
 def _message(text: str) -> str:
     content = [{"type": "text", "text": text}]
     return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}).decode()
+
+
+AGENTS = {"claude": Claude}  #: by the names they are asked for

@@ -253,3 +253,6 @@ def _called(item: _Item) -> list[AgentEvent]:
             return [CalledTool(f"{item.server}.{item.tool}", "", item.id)]
         case _:
             return []
+
+
+AGENTS = {"codex": Codex}  #: by the names they are asked for

@@ -191,3 +191,6 @@ def _problem(error: Raw) -> _Problem:
         return _DECODE_PROBLEM.decode(error) if bytes(error) else _Problem()
     except UNREADABLE:
         return _Problem(bytes(error).decode(errors="replace"))
+
+
+AGENTS = {"copilot": Copilot}  #: by the names they are asked for

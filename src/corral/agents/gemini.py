@@ -208,3 +208,6 @@ class GeminiConversation:
         self._failed = True
         self._trouble = (message.error.message if message.error else "") or self._trouble or "gemini reported an error"
         return [spent]
+
+
+AGENTS = {"gemini": Gemini}  #: by the names they are asked for

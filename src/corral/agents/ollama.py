@@ -24,3 +24,6 @@ FACTS = AgentFacts(
 class Ollama(OwnLoop):
     def __init__(self, profile: AgentProfile) -> None:
         super().__init__(profile, FACTS, "qwen2.5-coder:32b", standard="qwen2.5-coder:32b")
+
+
+AGENTS = {"ollama": Ollama}  #: by the names they are asked for

@@ -275,3 +275,6 @@ class OpenCodeConversation:
         self._tokens += reported_tokens(0, used.reasoning)
         self._usd = total_usd(self._usd, part.cost)
         return Spent(self._tokens, self._usd or None)  # nothing: it does not know the model's price
+
+
+AGENTS = {"opencode": OpenCode}  #: by the names they are asked for

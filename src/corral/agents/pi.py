@@ -206,3 +206,6 @@ class PiConversation:
 
 def _text(blocks: list[_Block]) -> str:
     return "\n".join(block.text for block in blocks if block.type == "text" and block.text)
+
+
+AGENTS = {"pi": Pi}  #: by the names they are asked for

@@ -73,3 +73,6 @@ class Qwen:
 
     def converse(self, _: AgentTask) -> StreamJson:
         return StreamJson(DIALECT)
+
+
+AGENTS = {"qwen": Qwen}  #: by the names they are asked for

@@ -68,3 +68,6 @@ class ScriptedConversation:
 
 def _line(**fields: str) -> str:
     return msgspec.json.encode(fields).decode()
+
+
+AGENTS = {"scripted": Scripted}  #: by the names they are asked for
