@@ -14,7 +14,7 @@ from corral.model.events import Event, Heard, Listener, Noted, UserAsked
 from corral.rules.money import limits
 from corral.rules.text.questions import ways
 from corral.store.interface import Store
-from corral.world.notify.channels import notify
+from corral.world.notify.notify import notify
 
 
 class RunQuestions:

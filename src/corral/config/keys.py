@@ -1,102 +1,89 @@
-"""Every key that a settings file may hold."""
+"""Every key that a settings file may hold: the fields of the struct that its table is read into.
+
+The meaning of a key stands beside its field, as a `#:` comment above it; the reference is made of these.
+"""
 
 from __future__ import annotations
 
-#: Every key a settings file may hold. A key that nothing reads yet is not here: silence would be a lie.
-KEYS: dict[str, tuple[str, ...]] = {
-    "": (
-        "defaults",
-        "agents",
-        "accounts",
-        "retry",
-        "scope",
-        "workspace",
-        "hooks",
-        "mcp",
-        "notify",
-        "condense",
-        "toolbox",
-        "budget",
-        "limits",
-        "routing",
-        "complexity",
-        "telemetry",
-        "evidence",
-    ),
-    "evidence": ("require", "held_out", "judge", "choice_deadline"),
-    "routing": ("type", "grade", "words", "files", "role", "agent", "reason"),
-    "complexity": ("types", "words", "other_type"),
-    "limits": ("parallel", "per_agent", "per_repository"),
-    "toolbox": ("enabled", "depth", "children", "agents", "delegate"),
-    "budget": (
-        "per_run_usd",
-        "per_day_usd",
-        "per_month_usd",
-        "ceiling_usd",
-        "unknown_cost_usd",
-        "max_unpriced_requests",
-        "zone",
-        "cheaper",
-        "mcp_over_budget",
-    ),
-    "notify": ("bell", "desktop", "command", "webhook"),
-    "telemetry": ("otlp",),
-    "mcp.*": ("command", "env", "settings"),
-    "hooks": ("on", "run", "python", "agent", "model", "type"),
-    "defaults": ("agent", "checks", "budget_usd", "timeout", "idle"),
-    "agents.*": (
-        "like",
-        "method",
-        "program",
-        "model",
-        "models",
-        "env",
-        "settings",
-        "hosts",
-        "paths",
-        "command",
-        "prompt",
-        "output",
-        "result",
-        "success",
-        "cost",
-        "cost_unit",
-        "tokens",
-        "cost_usd",
-        "errors",
-        "authenticate",
-        "fallback",
-        "family",
-        "role",
-        "instructions",
-        "permissions",
-        "requests_per_minute",
-        "account",
-        "rotate",
-        "scope",
-    ),
-    "accounts.*": ("agent", "folder", "key_env", "key_as", "settings"),
-    "retry": ("most", "delay_seconds", "exponential", "max_wait_seconds", "on_limit", "total_seconds", "from"),
-    "condense": ("at", "most", "agent", "windows"),
-    "workspace": ("collect", "copy", "setup", "setup_net", "snapshot"),
-    "scope": (
-        "read",
-        "write",
-        "readonly",
-        "env",
-        "net",
-        "memory_mb",
-        "processes",
-        "cpu_seconds",
-        "disk_mb",
-        "file_mb",
-        "timeout",
-    ),
-}
+from pathlib import Path
 
+from msgspec import Struct, structs
+
+from corral.config.settings import Defaults, Notify, Telemetry
+from corral.model import (
+    ComplexityTable,
+    CondensePolicy,
+    EvidenceRules,
+    RetryPolicy,
+    RoutingRule,
+    ScopeTable,
+    Setup,
+    SlotLimits,
+    ToolboxRules,
+)
+from corral.model.agent_api import AccountProfile, AgentProfile, Hook, McpProfile
+from corral.model.money import BudgetTable
+
+#: What each table is read into; `*` stands for a name of the user's.
+TABLES: dict[str, type[Struct]] = {
+    "evidence": EvidenceRules,
+    "routing": RoutingRule,
+    "complexity": ComplexityTable,
+    "limits": SlotLimits,
+    "toolbox": ToolboxRules,
+    "budget": BudgetTable,
+    "notify": Notify,
+    "telemetry": Telemetry,
+    "mcp.*": McpProfile,
+    "hooks": Hook,
+    "defaults": Defaults,
+    "agents.*": AgentProfile,
+    "accounts.*": AccountProfile,
+    "retry": RetryPolicy,
+    "condense": CondensePolicy,
+    "workspace": Setup,
+    "scope": ScopeTable,
+}
+#: Fields whose key has another name.
+CALLED = {
+    "workspace": {
+        "command": "setup", "net": "setup_net", "snapshot_seconds": "snapshot", "collect_seconds": "collect",
+    },
+    "evidence": {"choice_deadline_seconds": "choice_deadline"},
+}  # fmt: skip
+#: Fields that no file sets: the loader fills them in.
+NOT_SET = {
+    "hooks": ("file", "fingerprint"),
+    "agents.*": ("folder",),
+    "accounts.*": ("base",),
+    "mcp.*": ("folder",),
+    "notify": ("others",),
+    "retry": ("longest_seconds",),
+}
+CHANNELS = Path(__file__).parents[1] / "world" / "notify" / "channels"
+
+
+def channels() -> tuple[str, ...]:
+    """Return the channels of `[notify]` that have no field of their own: a file each, called as their key."""
+    return tuple(sorted({file.stem for file in CHANNELS.glob("[a-z]*.py")} - {*Notify.__struct_fields__}))
+
+
+#: Keys that are read apart from their table's struct.
+APART = {"agents.*": ("scope",), "notify": channels()}
 
 LISTS = ("hooks", "routing")  #: of tables
 
+
+def _keys(table: str) -> tuple[str, ...]:
+    called, left_out = CALLED.get(table, {}), NOT_SET.get(table, ())
+    fields = [each for each in structs.fields(TABLES[table]) if each.name not in left_out]
+    return (*(called.get(each.name, each.encode_name) for each in fields), *APART.get(table, ()))
+
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "": tuple(table.removesuffix(".*") for table in TABLES),
+    **{table: _keys(table) for table in TABLES},
+}
 
 #: What can send a key somewhere, start a program or choose an agent's role.
 #: From a repository it counts only once its file is trusted.

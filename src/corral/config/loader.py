@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from corral.config import policies
 from corral.config.error_patterns import wrong_with
 from corral.config.files import SettingsFile, convert
-from corral.config.keys import COUNTING, POWERFUL
+from corral.config.keys import COUNTING, POWERFUL, channels
 from corral.config.money import budget_of
 from corral.config.paths import REPOSITORY_FILE, person_file
 from corral.config.scopes import scopes_of
@@ -244,7 +244,10 @@ def _refuse_private(theirs: SettingsFile) -> None:
 def notify() -> Notify:
     """Read how the person wants to be told; a repository has no say in it."""
     mine = SettingsFile.read(person_file())
-    ways = convert(mine.table("notify"), Notify, mine, "notify")
+    table = mine.table("notify")
+    others = {name: table[name] for name in channels() if name in table}
+    own = {key: value for key, value in table.items() if key not in others}
+    ways = convert({**own, "others": others}, Notify, mine, "notify")
     if ways.webhook and not ways.webhook.startswith(("http://", "https://")):
         raise BadRequest(f"{mine.where('notify', 'webhook')}: a webhook begins with http:// or https://")
     return ways

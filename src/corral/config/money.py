@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.config.files import SettingsFile, convert
-from corral.config.keys import KEYS
 from corral.config.paths import person_file
 from corral.model.errors import BadRequest
 from corral.model.money import Budget, BudgetTable, Limit, PriceFile, PriceList, Window
@@ -33,7 +32,7 @@ def budget_of(mine: SettingsFile, theirs: SettingsFile) -> Budget:
 
 def _budget_table(file: SettingsFile) -> BudgetTable:
     table = convert(file.table("budget"), BudgetTable, file, "budget")
-    for key in KEYS["budget"]:
+    for key in BudgetTable.__struct_fields__:
         value = getattr(table, key)
         if isinstance(value, float) and not 0 < value < float("inf"):
             raise BadRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -36,13 +37,11 @@ def defaults(mine: SettingsFile, theirs: SettingsFile) -> Defaults:
             raise BadRequest(
                 f"{file.where('defaults', 'budget_usd')}: a budget is more than 0", hint="leave it out: no limit"
             )
-    return Defaults(
-        agent=repository.agent or own.agent,
-        checks=repository.checks or own.checks,
-        budget_usd=min(limits) if limits else None,  # a repository narrows, never widens
-        timeout=repository.timeout or own.timeout,
-        idle=repository.idle or own.idle,
-    )
+    chosen: dict[str, Any] = {
+        name: getattr(repository, name) or getattr(own, name) for name in Defaults.__struct_fields__
+    }
+    chosen["budget_usd"] = min(limits) if limits else None  # a repository narrows, never widens
+    return Defaults(**chosen)
 
 
 def retry(mine: SettingsFile, theirs: SettingsFile) -> RetryPolicy:

@@ -25,25 +25,36 @@ READ_AND_TRUST = "read it, then `corral trust`, or run with --trust"
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
+    #: the agent of `corral run` without `--agent`; without this: `claude`
     agent: str | None = None
+    #: checks of `corral run` without `--check`
     checks: tuple[str, ...] = ()
+    #: stop a task when it has cost this much; of two files and `--budget` the lowest holds
     budget_usd: float | None = None
+    #: wall clock for each try, as `--timeout`: `90s`, `20m`, `2h`
     timeout: str | None = None
+    #: how long an agent may be silent, as `--idle`
     idle: str | None = None
 
 
 class Notify(Struct, frozen=True, kw_only=True):
     """How a person learns that something waits for them; `[notify]` of config.toml."""
 
+    #: ring the terminal's bell when something waits for you in the inbox
     bell: bool = True  #: of the terminal
+    #: show it on the desktop (`notify-send`)
     desktop: bool = True
+    #: a shell command of yours; it gets the entry as JSON on stdin, and `CORRAL_INBOX`, `CORRAL_RUN`
     command: str | None = None
+    #: an address the entry is posted to, as JSON
     webhook: str | None = None
+    others: Mapping[str, str] = field(default_factory=dict[str, str])  #: of further channels, by their names
 
 
 class Telemetry(Struct, frozen=True, kw_only=True):
     """Who is told what runs and attempts came to; `[telemetry]` of config.toml. Nobody, unless it is said."""
 
+    #: an OpenTelemetry collector (OTLP over HTTP): its address; needs `corral[otel]`
     otlp: str | None = None  #: the address of an OpenTelemetry collector
 
 

@@ -15,33 +15,64 @@ Method = Literal["cli", "acp", "api"]
 class AgentProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one agent; `[agents.NAME]` of config.toml and corral.toml."""
 
+    #: an agent of your own that is this known one, with what is said here besides; its table holds too
     like: str | None = None  #: the known agent that this one is, but for what is said here
+    #: how a known agent is driven: by its own command line, by the Agent Client Protocol (as `acp:NAME`), or only
+    #: its models, by our own loop (`claude` as `anthropic`, `codex` as `openai`, `gemini` as `google`)
     method: Method | None = None  #: how it is driven, where there are several ways
+    #: where the program of a built-in agent lies; else it is looked for on `PATH`
     program: str | None = None
+    #: the model to ask for; for `scripted` the script to play
     model: str | None = None
+    #: where `auto` chose it: a model by grade, `models = {complex = "opus", simple = "haiku"}`
     models: Mapping[Grade, str] = field(default_factory=dict[Grade, str])  #: where `auto` chose the agent: by grade
+    #: names of variables that are passed on from your environment; nothing else is
     env: tuple[str, ...] = ()
+    #: variables set here, name = value
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: hosts it talks to besides those known of it: reachable from its box
     hosts: tuple[str, ...] = ()
+    #: methods and paths of its provider's API that pass with its key besides those an agent needs, as `GET
+    #: /v1/files`; `*` is one step of a path
     paths: tuple[str, ...] = ()  #: of its provider's API, as `METHOD /path`: they pass with its key too
+    #: any program as an agent; `{prompt}`, `{file}`, `{model}`, `{workspace}` are filled in
     command: tuple[str, ...] = ()
+    #: how it gets the task: as an argument, on stdin, or in a file
     prompt: Literal["argument", "stdin", "file"] = "argument"
+    #: how what it prints is read
     output: Literal["text", "json", "jsonl", "regex", "claude", "acp"] = "text"
+    #: the field (json, jsonl) or pattern (regex) that holds its answer
     result: str | None = None
+    #: a field that must be true or `field=value` (json, jsonl); a pattern that must occur (text, regex)
     success: str | None = None
+    #: the field or pattern that holds its cost
     cost: str | None = None
+    #: the field or pattern that holds its tokens
     tokens: str | None = None
+    #: what that is counted in
     cost_unit: Literal["usd", "cents"] = "usd"  #: of what `cost` finds
+    #: a fixed price for each attempt; a repository's file may only raise yours, else it needs trust
     cost_usd: float | None = None
+    #: for a `command`: what its words say of a failure, `errors = {rate_limit = "429|rate limit"}`; retries and
+    #: fallbacks go by it
     errors: Mapping[str, str] = field(default_factory=dict[str, str])  #: class of a failure -> pattern of its words
+    #: for an ACP `command`: the id of the method to authenticate by, where it asks for that
     authenticate: str | None = None  #: the method by which an ACP agent is logged in to, by its id
+    #: who tries next when it cannot, in this order; of its family
     fallback: tuple[str, ...] = ()
+    #: agents of one family may stand in for each other
     family: str | None = None
+    #: its role when none is asked for
     role: str | None = None
+    #: told to it before every task
     instructions: str | None = None
+    #: requests to its provider on each account, of all runs together; the lowest holds
     requests_per_minute: int | None = None  #: to its provider, on each account, of all runs together
+    #: which of `[accounts]` it uses unless asked otherwise; else whatever it is logged in with
     account: str | None = None  #: which of its accounts it uses unless asked otherwise
+    #: when its account is limited, the next of its accounts goes on
     rotate: bool = False  #: when the account is limited, the next of its accounts is used
+    #: who allows what it asks leave for (ACP): the `box` alone, or `ask` a person besides
     permissions: Literal["box", "ask"] = "box"  #: who says what its tools may do: the box alone, or a person besides
     folder: str = ""  #: of the file that defines it; relative programs start there
 
@@ -49,10 +80,15 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
 class AccountProfile(Struct, frozen=True, kw_only=True):
     """One of several accounts of an agent; `[accounts.NAME]` of config.toml."""
 
+    #: whose account it is; `--agent AGENT@NAME` asks for it
     agent: str
+    #: where its login lies: the agent's config folder of that account
     folder: str | None = None  #: where its login lies: the agent's own config folder of that account, or a home
+    #: the variable of yours that holds its key
     key_env: str | None = None  #: the variable that holds its key
+    #: the variable in which the agent looks for that key; else the first of its own
     key_as: str | None = None  #: the variable in which the agent looks for it; else the first of its own
+    #: variables set for it, name = value
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     base: str = ""  #: of the file that defines it; a relative folder lies there
 
@@ -60,11 +96,17 @@ class AccountProfile(Struct, frozen=True, kw_only=True):
 class Hook(Struct, frozen=True, kw_only=True):
     """Something of the person's that runs at a moment of an attempt; outside the box, as the person."""
 
+    #: the moment
     on: Literal["before_start", "before_prompt", "after_done", "after_failure"]
+    #: a shell command of yours
     run: str | None = None  #: a shell command
+    #: a function of yours, `module:function`
     python: str | None = None  #: `module:function`
+    #: only for agents of this name (`*` fits all)
     agent: str = "*"
+    #: only for this model
     model: str = "*"
+    #: only for tasks of this type
     type: str = "*"
     file: str = ""  #: the repository's file that defines it; it starts in that file's folder
     fingerprint: str = ""  #: by which that file, and what it starts, was trusted
@@ -82,8 +124,11 @@ class Provider(Struct, frozen=True, kw_only=True):
 class McpProfile(Struct, frozen=True, kw_only=True):
     """What configuration says about one MCP server; `[mcp.NAME]` of config.toml and corral.toml."""
 
+    #: the server's program and its arguments; a relative one is looked for beside the file
     command: tuple[str, ...] = ()
+    #: names of variables that are passed on from your environment
     env: tuple[str, ...] = ()
+    #: variables set here, name = value
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = ""  #: of the file that defines it; relative programs start there
 

@@ -74,14 +74,24 @@ class Limit(Struct, frozen=True, kw_only=True):
 class BudgetTable(Struct, frozen=True, kw_only=True):
     """`[budget]` of a settings file."""
 
+    #: at most so much for each run, and what it spawns
     per_run_usd: float | None = None
+    #: at most so much a day, of all runs together
     per_day_usd: float | None = None
+    #: at most so much a month
     per_month_usd: float | None = None
+    #: of a month: neither `--yes` nor an answer goes past it; your own file only
     ceiling_usd: float | None = None  #: of a month; neither --yes nor an answer goes past it
+    #: what an attempt is charged whose cost nobody knows; not set: 1.0; your own file only
     unknown_cost_usd: float | None = None
+    #: an attempt is stopped after so many requests that the meter cannot price; not set: 50 as soon as any limit in
+    #: dollars is set, else no limit; your own file only
     max_unpriced_requests: int | None = None
+    #: the time zone of days and months, e.g. `Europe/Berlin`; not set: this machine's; your own file only
     zone: str | None = None  #: of days and months; this machine's unless said
+    #: too little is left for an agent: the cheapest of its `fallback` that fits goes on; your file only
     cheaper: bool = False
+    #: an MCP client that cannot ask its person: `refuse`, or `warn` and go on up to the ceiling
     mcp_over_budget: Literal["warn", "refuse"] | None = None
 
 

@@ -36,16 +36,27 @@ class Scope(PathRules, frozen=True, kw_only=True):
 class ScopeTable(Struct, frozen=True, kw_only=True):
     """A scope as somebody wrote it: only what was named."""
 
+    #: what may be read: patterns of paths in the workspace, or absolute ones
     read: tuple[str, ...] | None = None
+    #: what may be written; in the workspace only where it may also be read
     write: tuple[str, ...] | None = None
+    #: what may be read but not written, against a broader pattern of `write`
     readonly: tuple[str, ...] | None = None
+    #: names of variables that are passed on from your environment, besides the agent's own
     env: tuple[str, ...] | None = None
+    #: hosts that may be reached besides the agent's own provider; `off`: none; `on`: the open network
     net: Net | None = None
+    #: memory of all its processes together; not set: 4096
     memory_mb: int | None = None
+    #: processes at a time; not set: 512
     processes: int | None = None
+    #: time on the processor, for each process
     cpu_seconds: int | None = None
+    #: what its workspace, home and temporary folder may grow to; not set: 20480
     disk_mb: int | None = None
+    #: the largest file it may write
     file_mb: int | None = None
+    #: wall clock for each try, as `--timeout`; the lower of the two holds
     timeout: str | None = None
 
 

@@ -20,7 +20,7 @@ from corral.model.money import Limit, Refusal, Window
 from corral.rules.money import limits
 from corral.rules.text import questions as rules
 from corral.store.sqlite.store import Store
-from corral.world.notify.channels import notify
+from corral.world.notify.notify import notify
 
 
 @pytest.fixture

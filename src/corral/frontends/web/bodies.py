@@ -87,7 +87,12 @@ def name_operations(description: dict[str, Any]) -> None:
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             known = NAMES.get(f"{method.upper()} {path.removeprefix(PREFIX)}")
-            operation["operationId"] = known or operation["operationId"]
+            operation["operationId"] = known or _own_name(operation["operationId"], path, method)
+
+
+def _own_name(made: str, path: str, method: str) -> str:
+    """Return the name of the function that answers: what the framework made of it without path and method."""
+    return made.removesuffix(f"_{method}").removesuffix(re.sub(r"\W", "_", path))
 
 
 def without_tuples(schema: Any) -> Any:  # noqa: ANN401 -- any part of a description

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from corral.model import Tally
-from corral.rules.checks.results import cargo, gotest, jest, junit, pytest, tap
+from corral.rules.checks.results import junit
 
 MOST_FAILING = 200  #: names kept of one check
 MOST_NAME = 300
 
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-#: The most telling first: what only one program prints is asked for before what several might.
-_READERS: Sequence[Callable[[str], Tally | None]] = (
-    junit.read,
-    gotest.read_json,
-    jest.read_json,
-    pytest.read,
-    cargo.read,
-    jest.read,
-    gotest.read,
-    tap.read,
-    tap.read_spec,
-    pytest.read_unittest,
-)
+Reader = Callable[[str], Tally | None]
+
+
+@cache
+def _readers() -> tuple[Reader, ...]:
+    """Return the readers of the files in this folder: each names its own in `READERS`, with their places.
+
+    A lower place is asked first: what only one program prints comes before what several might.
+    """
+    modules = [importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
+    found: list[tuple[int, Reader]] = [each for module in modules for each in getattr(module, "READERS", ())]
+    return tuple(reader for _, reader in sorted(found, key=lambda each: each[0]))
 
 
 def tally(output: str, reports: Sequence[str] = ()) -> Tally | None:
@@ -35,7 +37,7 @@ def tally(output: str, reports: Sequence[str] = ()) -> Tally | None:
     plain = _COLOURS.sub("", output)
     found = [counted for report in reports if (counted := junit.read(report))]
     if not found:
-        found = [counted for read in _READERS if (counted := read(plain))][:1]
+        found = [counted for read in _readers() if (counted := read(plain))][:1]
     return _bounded(_sum(found)) if found else None
 
 

@@ -38,3 +38,6 @@ def read(output: str) -> Tally | None:
     passed, failed, skipped = (sum(int(row[place]) for row in results) for place in range(3))
     failing = [line.strip() for names in _LIST.findall(output) for line in names.splitlines()]
     return Tally("cargo", passed, failed, skipped, tuple(dict.fromkeys(failing)))
+
+
+READERS = ((50, read),)  #: with their places among all

@@ -89,3 +89,6 @@ def _counted(name: str, results: Mapping[tuple[str, str], str]) -> Tally:
     failing = (f"{package}.{test}" if test else package for (package, test), end in results.items()
                if end == "fail" and (package, test) not in outer)  # fmt: skip
     return Tally(name, ends.count("pass"), ends.count("fail"), ends.count("skip"), tuple(failing))
+
+
+READERS = ((20, read_json), (70, read))  #: with their places among all

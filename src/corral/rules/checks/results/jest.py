@@ -91,3 +91,6 @@ def _folder(names: Sequence[str]) -> str:
     low, high = min(names), max(names)
     same = next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
     return low[: low.rfind("/", 0, same) + 1]
+
+
+READERS = ((30, read_json), (60, read))  #: with their places among all

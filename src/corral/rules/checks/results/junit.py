@@ -81,3 +81,6 @@ def named_by(command: str) -> list[str]:
         elif assigned := _SET.fullmatch(word):
             found.append(assigned[1])
     return [name for name in found if name and not name.startswith("/") and ".." not in name.split("/")]
+
+
+READERS = ((10, read),)  #: with their places among all

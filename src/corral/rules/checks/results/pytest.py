@@ -55,3 +55,6 @@ def read_unittest(output: str) -> Tally | None:
         for name, place in _BAD_CASE.findall(output)
     ]
     return Tally("unittest", max(0, sum(ran) - failed - skipped), failed, skipped, tuple(dict.fromkeys(failing)))
+
+
+READERS = ((40, read), (100, read_unittest))  #: with their places among all

@@ -76,3 +76,6 @@ def read_spec(output: str) -> Tally | None:
         counts.get("skipped", 0) + counts.get("todo", 0),
         tuple(dict.fromkeys(failing)),
     )
+
+
+READERS = ((80, read), (90, read_spec))  #: with their places among all

@@ -1,0 +1,37 @@
+"""Tell the user that something waits in the inbox, by every channel that the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import Protocol, cast
+
+from corral.config.settings import Notify
+from corral.model import ENCODER, Entry, InboxEntry
+
+
+class Channel(Protocol):
+    """A file in `channels/`: the name of the file is its key of `[notify]`, its first line the meaning of that key."""
+
+    async def send(self, entry: Entry, setting: str) -> str:
+        """Tell the user; return what went wrong, in words without secrets, or nothing."""
+        ...
+
+
+async def notify(entry: Entry, ways: Notify) -> list[str]:
+    """Try every channel; return what did not work, in words. None of it can hold up a run for long."""
+    own = {"bell": ways.bell, "desktop": ways.desktop, "command": ways.command, "webhook": ways.webhook}
+    wanted: dict[str, bool | str | None] = {**own, **ways.others}
+    troubles = await asyncio.gather(
+        *(_channel(name).send(entry, "" if setting is True else setting) for name, setting in wanted.items() if setting)
+    )
+    return [f"[notify] {trouble}" for trouble in troubles if trouble]
+
+
+def body(entry: Entry) -> bytes:
+    """Return what a channel sends: the entry as every front end shows it, as JSON."""
+    return ENCODER.encode(InboxEntry.of(entry))
+
+
+def _channel(name: str) -> Channel:
+    return cast("Channel", importlib.import_module(f"corral.world.notify.channels.{name}"))
